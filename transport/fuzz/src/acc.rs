@@ -88,7 +88,7 @@ impl Hostile {
     pub fn seal(&mut self, packet: &Packet<'_>) -> Option<Vec<u8>> {
         let (key, theirs) = self.keys.as_ref()?;
         let mut bytes = Vec::new();
-        packet.emit(*theirs, self.counter as u32, &mut bytes);
+        packet.emit(*theirs, self.counter as u32, false, &mut bytes);
         let mut nonce = [0; 12];
         nonce[4..].copy_from_slice(&self.counter.to_be_bytes());
         let (clear, body) = bytes.split_at_mut(PACKET_BYTES);

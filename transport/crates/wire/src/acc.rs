@@ -3,7 +3,7 @@
 //! ```text
 //! probe    0xa0 | version 8 | zeros 16 | session 32 | zeros 32 | nonce 128 | code 128
 //! answer   0xa1 | version 8 | zeros 16 | session 32 | own session 32 | nonce 128 | code 128
-//! packet   10110 | report 1 | content 2 | session 24 | counter 32 | sealed: report | content | tag 128
+//! packet   1011 | clear 1 | report 1 | content 2 | session 24 | counter 32 | sealed: report | content | tag 128
 //!
 //! report                flow 32 | next 32 | through - next 16 | lost 32
 //! content   0 plain     a packet, or nothing
@@ -17,7 +17,8 @@
 //! or not at all if it is 0.
 //!
 //! The codes of probes and answers are over them and the two hosts' addresses. What is sealed of a packet is encrypted, and authenticated with what
-//! is in front of it.
+//! is in front of it. If `clear` is set, bodies (what follows on the content's numbers) are neither: whoever can change packets on their way can change
+//! these as he could those of TCP alone. Sums of packets are always sealed.
 
 use std::time::Duration;
 
@@ -45,6 +46,7 @@ pub const MAX_SESSION: u32 = 0xff_ffff;
 const PROBE: u8 = 0xa0;
 const ANSWER: u8 = 0xa1;
 const PACKET: u8 = 0xb0;
+const CLEAR: u8 = 8;
 const REPORT: u8 = 4;
 const CONTENT: u8 = 3;
 
@@ -110,6 +112,16 @@ pub struct Envelope {
     /// The lower bits of this packet's number in the session.
     pub counter: u32,
     kind: u8,
+}
+
+impl Envelope {
+    /// Bytes that are in front of what is encrypted, and authenticated; of packets of which nothing is encrypted (true), in front of their bodies.
+    pub fn covered_bytes(&self) -> (usize, bool) {
+        let report = if self.kind & REPORT == 0 { 0 } else { REPORT_BYTES };
+        let content = if self.kind & CONTENT == 1 { NUMBERED_BYTES } else { 0 };
+        let clear = self.kind & CLEAR != 0;
+        (PACKET_BYTES + if clear { report + content } else { 0 }, clear)
+    }
 }
 
 /// A packet.
@@ -195,8 +207,9 @@ pub struct Report {
 }
 
 impl<'a> Packet<'a> {
-    /// Appends it for a session, [`PACKET_BYTES`] of which are not to be encrypted; its tag goes behind it.
-    pub fn emit(&self, session: u32, counter: u32, out: &mut Vec<u8>) {
+    /// Appends it for a session; its tag goes behind it. Returns what tells how it is to be sealed: all but the first [`PACKET_BYTES`], or, if it is to be
+    /// `clear` and is no sum, nothing.
+    pub fn emit(&self, session: u32, counter: u32, clear: bool, out: &mut Vec<u8>) -> Envelope {
         let (content, [a, b]) = match self.content {
             Content::Plain => (0, [0; 2]),
             Content::Numbered { flow, number, .. } => (1, [flow, number]),
@@ -204,7 +217,9 @@ impl<'a> Packet<'a> {
             Content::Farewell => (3, [0; 2]),
         };
         let report = if self.report.is_some() { REPORT } else { 0 };
-        let first = u32::from(PACKET | report | content) << 24 | session & MAX_SESSION;
+        let clear = if clear && content < 2 { CLEAR } else { 0 };
+        let kind = PACKET | clear | report | content;
+        let first = u32::from(kind) << 24 | session & MAX_SESSION;
         out.extend(first.to_be_bytes());
         out.extend(counter.to_be_bytes());
         if let Some(Report { flow, next, ahead, lost }) = self.report {
@@ -227,6 +242,7 @@ impl<'a> Packet<'a> {
             out.push(patience.0);
         }
         out.extend_from_slice(self.body);
+        Envelope { session: session & MAX_SESSION, counter, kind }
     }
 
     /// Reads what was sealed in this envelope.
@@ -277,7 +293,7 @@ impl<'a> Datagram<'a> {
     pub fn parse(datagram: &'a [u8]) -> Result<Self> {
         match *datagram.first().ok_or(Malformed::Short)? {
             PROBE | ANSWER => parse_hello(datagram),
-            kind if kind & 0xf8 == PACKET => parse_envelope(datagram).map(Datagram::Packet),
+            kind if kind & 0xf0 == PACKET => parse_envelope(datagram).map(Datagram::Packet),
             kind => Err(Malformed::Kind(kind)),
         }
     }
@@ -300,12 +316,15 @@ fn parse_hello(datagram: &[u8]) -> Result<Datagram<'_>> {
 }
 
 fn parse_envelope(datagram: &[u8]) -> Result<Envelope> {
-    if datagram.len() < PACKET_BYTES + TAG_BYTES {
-        return Err(Malformed::Short);
-    }
     let mut rest = datagram;
     let (first, counter) = (u32_of(&mut rest)?, u32_of(&mut rest)?);
-    Ok(Envelope { session: first & MAX_SESSION, counter, kind: (first >> 24) as u8 })
+    let envelope = Envelope { session: first & MAX_SESSION, counter, kind: (first >> 24) as u8 };
+    let (covered, clear) = envelope.covered_bytes();
+    if datagram.len() < covered + TAG_BYTES {
+        return Err(Malformed::Short);
+    }
+    // Sums and farewells are always sealed.
+    if clear && envelope.kind & CONTENT > 1 { Err(Malformed::Kind(envelope.kind)) } else { Ok(envelope) }
 }
 
 #[cfg(test)]
@@ -349,13 +368,14 @@ mod tests {
         fn packets_are_read_as_they_are_written(
             session in 0..=MAX_SESSION,
             counter in any::<u32>(),
+            clear in any::<bool>(),
             report in report(),
             content in content(),
             body in proptest::collection::vec(any::<u8>(), 0..50),
         ) {
             let packet = Packet { report, content, body: &body };
             let mut bytes = Vec::new();
-            packet.emit(session, counter, &mut bytes);
+            packet.emit(session, counter, clear, &mut bytes);
             bytes.extend([9; TAG_BYTES]);
             let Ok(Datagram::Packet(envelope)) = Datagram::parse(&bytes) else { panic!("no packet") };
             prop_assert_eq!((envelope.session, envelope.counter), (session, counter));
@@ -381,7 +401,7 @@ mod tests {
                 let opened = &bytes[PACKET_BYTES..bytes.len() - TAG_BYTES];
                 if let Ok(packet) = Packet::parse(&envelope, opened) {
                     let mut again = Vec::new();
-                    packet.emit(envelope.session, envelope.counter, &mut again);
+                    packet.emit(envelope.session, envelope.counter, envelope.covered_bytes().1, &mut again);
                     prop_assert_eq!(&again, &bytes[..bytes.len() - TAG_BYTES]);
                 }
             }

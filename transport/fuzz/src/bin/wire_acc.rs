@@ -18,7 +18,7 @@ fuzz_target!(|bytes: &[u8]| {
             assert!(envelope.session <= MAX_SESSION);
             let end = bytes.len() - TAG_BYTES;
             let Ok(packet) = Packet::parse(&envelope, &bytes[PACKET_BYTES..end]) else { return };
-            packet.emit(envelope.session, envelope.counter, &mut again);
+            packet.emit(envelope.session, envelope.counter, envelope.covered_bytes().1, &mut again);
             assert_eq!(again, bytes[..end]);
         }
     }

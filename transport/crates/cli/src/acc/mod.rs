@@ -58,7 +58,7 @@ fn up(args: &AccUp) -> Result<ExitCode, Failure> {
     let patience = Duration::try_from_secs_f64(args.patience / 1000.0)
         .map_err(|e| Failure::usage(format!("--patience: {e}")))?;
     let mut layer = Config::new(key::read(&args.key)?, strategy(args)?);
-    (layer.most_patience, layer.max_held_bytes) = (patience, args.memory);
+    (layer.most_patience, layer.max_held_bytes, layer.clear) = (patience, args.memory, args.clear);
     let every = args.stats.map(|every| seconds("--stats", every)).transpose()?;
     let options = Options {
         layer,

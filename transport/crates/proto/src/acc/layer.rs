@@ -61,6 +61,8 @@ pub struct Config {
     pub max_flows: usize,
     /// Bytes that peers make the layer hold at most, for recovery; the flow that was used least recently is forgotten for others.
     pub max_held_bytes: usize,
+    /// Whether to leave TCP's packets in clear, and authenticate what is in front of them alone.
+    pub clear: bool,
     /// Bytes of a datagram at most.
     pub max_datagram_bytes: usize,
 }
@@ -76,6 +78,7 @@ impl Config {
             max_peers: 4096,
             max_flows: 4096,
             max_held_bytes: 256 << 20,
+            clear: false,
             max_datagram_bytes: 1472,
         }
     }
@@ -214,6 +217,8 @@ struct Link {
     /// The last is the newest; what is sent is sent under the one called `sending`.
     sessions: Vec<Session>,
     sending: Option<u32>,
+    /// Bodies of packets are left in clear.
+    clear: bool,
 }
 
 struct Peer {
@@ -279,14 +284,15 @@ impl Link {
         out: &mut Outbox,
         body: impl FnOnce(&mut Vec<u8>),
     ) {
-        let sending = self.sending;
+        let (sending, clear) = (self.sending, self.clear);
         let session = self.sessions.iter_mut().find(|session| Some(session.ours) == sending);
         let Some(session) = session else { return };
         out.write(way(&self.pair, session.port), ecn, |bytes| {
             let (begin, counter) = (bytes.len(), session.counter() as u32);
-            Packet { report, content, body: &[] }.emit(session.theirs, counter, bytes);
+            let packet = Packet { report, content, body: &[] };
+            let envelope = packet.emit(session.theirs, counter, clear, bytes);
             body(bytes);
-            session.seal(bytes, begin);
+            session.seal(&envelope, bytes, begin);
         });
     }
 
@@ -308,9 +314,10 @@ fn way(pair: &Pair, port: u16) -> Way {
 }
 
 impl Peer {
-    fn new(pair: Pair, first_flow: u32, strategy: Strategy, now: Time) -> Self {
+    fn new(pair: Pair, first_flow: u32, config: &Config, now: Time) -> Self {
+        let (strategy, clear) = (config.strategy, config.clear);
         Peer {
-            link: Link { pair, sessions: Vec::new(), sending: None },
+            link: Link { pair, sessions: Vec::new(), sending: None, clear },
             fixed: false,
             up: false,
             asked: None,
@@ -470,9 +477,9 @@ impl Layer {
         if is_new && !self.has_room() {
             return;
         }
-        let (nonces, strategy) = (&mut self.nonces, self.config.strategy);
+        let (nonces, config) = (&mut self.nonces, &self.config);
         let peer =
-            self.peers.entry(pair).or_insert_with(|| Peer::new(pair, nonces.next_number(), strategy, now));
+            self.peers.entry(pair).or_insert_with(|| Peer::new(pair, nonces.next_number(), config, now));
         peer.fixed |= for_ever;
         if is_new {
             self.ask(now, &pair, out);
@@ -696,9 +703,9 @@ impl Layer {
         if !self.peers.contains_key(&pair) && !self.has_room() {
             return None;
         }
-        let (nonces, strategy) = (&mut self.nonces, self.config.strategy);
+        let (nonces, config) = (&mut self.nonces, &self.config);
         let peer =
-            self.peers.entry(pair).or_insert_with(|| Peer::new(pair, nonces.next_number(), strategy, now));
+            self.peers.entry(pair).or_insert_with(|| Peer::new(pair, nonces.next_number(), config, now));
         let before = peer.answered.filter(|(asked, _)| *asked == hello).map(|(_, answer)| answer);
         let answer = match before {
             Some(answer) => answer,
@@ -797,7 +804,7 @@ impl Layer {
             self.counters.unknown += 1;
             return;
         };
-        let Ok(opened) = session.open(envelope.counter, datagram) else {
+        let Ok(opened) = session.open(envelope, datagram) else {
             self.counters.forged += 1;
             return;
         };

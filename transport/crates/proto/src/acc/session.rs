@@ -11,7 +11,7 @@ use ring::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use ring::hkdf::{HKDF_SHA256, KeyType, Prk, Salt};
 use ring::hmac;
 use subtle::ConstantTimeEq;
-use wire::acc::{CODE_BYTES, Hello, NONCE_BYTES, PACKET_BYTES};
+use wire::acc::{CODE_BYTES, Envelope, Hello, NONCE_BYTES, PACKET_BYTES, TAG_BYTES};
 
 use super::packet::Pair;
 use crate::protect::{Forged, ReplayWindow};
@@ -159,24 +159,33 @@ impl Session {
         self.counter
     }
 
-    /// Seals the next packet, which begins at `begin` and ends with `bytes`.
-    pub(super) fn seal(&mut self, bytes: &mut Vec<u8>, begin: usize) {
-        let (clear, body) = bytes[begin..].split_at_mut(PACKET_BYTES);
+    /// Seals the next packet, which begins at `begin` and ends with `bytes`, as it is to be.
+    pub(super) fn seal(&mut self, envelope: &Envelope, bytes: &mut Vec<u8>, begin: usize) {
+        let (covered, is_clear) = envelope.covered_bytes();
+        let (clear, body) = bytes[begin..].split_at_mut(covered);
+        let body = if is_clear { &mut [] } else { body };
         let tag = self.seal.seal_in_place_separate_tag(nonce(self.counter), Aad::from(clear), body);
         bytes.extend_from_slice(tag.expect("a datagram is shorter than AES-GCM's limit").as_ref());
         self.counter += 1;
     }
 
     /// What was sealed in a packet, if that is the peer's, and new.
-    pub(super) fn open<'a>(&mut self, counter: u32, datagram: &'a mut [u8]) -> Result<&'a [u8], Forged> {
-        let counter = near(counter, self.highest);
-        let (clear, sealed) = datagram.split_at_mut_checked(PACKET_BYTES).ok_or(Forged)?;
-        let body = self.open.open_in_place(nonce(counter), Aad::from(clear), sealed).map_err(|_| Forged)?;
+    pub(super) fn open<'a>(
+        &mut self,
+        envelope: &Envelope,
+        datagram: &'a mut [u8],
+    ) -> Result<&'a [u8], Forged> {
+        let counter = near(envelope.counter, self.highest);
+        let (covered, is_clear) = envelope.covered_bytes();
+        let end = datagram.len().checked_sub(TAG_BYTES).ok_or(Forged)?;
+        let (clear, sealed) = datagram.split_at_mut_checked(covered).ok_or(Forged)?;
+        let sealed = if is_clear { sealed.get_mut(end - covered..).ok_or(Forged)? } else { sealed };
+        self.open.open_in_place(nonce(counter), Aad::from(clear), sealed).map_err(|_| Forged)?;
         if !self.came.admit(counter) {
             return Err(Forged);
         }
         self.highest = self.highest.max(counter);
-        Ok(body)
+        Ok(&datagram[PACKET_BYTES..end])
     }
 }
 
@@ -198,6 +207,8 @@ pub(super) fn near(low: u32, other: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use wire::acc::{Content, Datagram, Packet};
+
     use super::*;
 
     const HERE: Pair = Pair {
@@ -216,29 +227,42 @@ mod tests {
         )
     }
 
+    fn packet<'a>(body: &'a [u8]) -> Packet<'a> {
+        Packet { report: None, content: Content::Plain, body }
+    }
+
     #[test]
     fn each_packet_is_let_through_once_and_no_other_is() {
-        let (mut one, mut other) = sessions();
-        assert_eq!((one.theirs, other.theirs), (6, 5));
-        let sealed = |by: &mut Session| {
-            let mut bytes = b"..in clear, and sealed".to_vec();
-            by.seal(&mut bytes, 2);
-            bytes.split_off(2)
-        };
-        let body = Ok(&b", and sealed"[..]);
-        let (first, second) = (sealed(&mut one), sealed(&mut one));
-        assert_eq!(other.open(1, &mut second.clone()), body);
-        assert_eq!(other.open(0, &mut first.clone()), body);
-        assert_eq!(other.open(0, &mut first.clone()), Err(Forged), "again");
-        let third = sealed(&mut one);
-        for at in 0..third.len() {
-            let mut changed = third.clone();
-            changed[at] ^= 1;
-            assert_eq!(other.open(2, &mut changed), Err(Forged));
+        for clear in [false, true] {
+            let (mut one, mut other) = sessions();
+            assert_eq!((one.theirs, other.theirs), (6, 5));
+            let sealed = |by: &mut Session| {
+                let mut bytes = b"..".to_vec();
+                let envelope = packet(b"body").emit(by.theirs, by.counter() as u32, clear, &mut bytes);
+                by.seal(&envelope, &mut bytes, 2);
+                bytes.split_off(2)
+            };
+            let opened = |by: &mut Session, datagram: &[u8]| match Datagram::parse(datagram) {
+                Ok(Datagram::Packet(envelope)) => {
+                    by.open(&envelope, &mut datagram.to_vec()).map(<[u8]>::to_vec)
+                }
+                _ => Err(Forged),
+            };
+            let body = Ok(b"body".to_vec());
+            let (first, second) = (sealed(&mut one), sealed(&mut one));
+            assert_eq!(first.windows(4).any(|part| part == b"body"), clear);
+            assert_eq!(opened(&mut other, &second), body);
+            assert_eq!(opened(&mut other, &first), body);
+            assert_eq!(opened(&mut other, &first), Err(Forged), "again");
+            let third = sealed(&mut one);
+            for at in 0..third.len() {
+                let mut changed = third.clone();
+                changed[at] ^= 1;
+                let is_body = clear && (PACKET_BYTES..PACKET_BYTES + 4).contains(&at);
+                assert!(is_body || opened(&mut other, &changed).is_err(), "{at}");
+            }
+            assert_eq!(opened(&mut one, &third), Err(Forged), "its own");
         }
-        assert_eq!(other.open(3, &mut third.clone()), Err(Forged), "another number");
-        assert_eq!(one.open(2, &mut third.clone()), Err(Forged), "its own");
-        assert_eq!(other.open(2, &mut third.clone()), body);
     }
 
     #[test]

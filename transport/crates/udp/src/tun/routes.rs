@@ -74,7 +74,10 @@ impl Routes {
         let route =
             ["route", "replace", &to, "dev", &self.device, "table", &table, "src", &from, "mtu", &mtu];
         let old = ip(&[family(pair.remote), "route", "get", &to, "fibmatch"]).unwrap_or_default();
-        ip(&[&[family(pair.remote)], &route[..], &settings(&old)].concat())?;
+        let base = [&[family(pair.remote)], &route[..]].concat();
+        // Better without them than not at all.
+        let with_settings = ip(&[&base[..], &settings(&old)].concat());
+        with_settings.or_else(|_| ip(&base))?;
         if pair.remote.is_ipv6() {
             // Connections of IPv6 keep their old route when another table has a better one, until an address changes.
             for change in ["add", "del"] {
@@ -120,12 +123,13 @@ fn settings(shown: &str) -> Vec<&str> {
     while let Some(word) = words.next() {
         if WITH_A_VALUE.contains(&word) {
             found.push(word);
-            let value = words.next();
-            found.extend(value);
-            // As of a time, or of a congestion control that a socket may not change.
+            let mut value = words.next();
             if value == Some("lock") {
-                found.extend(words.next());
+                // What is locked overrides what a socket or the path says. `rto_min` always is, and `ip` shows what it does not take.
+                found.extend(value.filter(|_| word != "rto_min"));
+                value = words.next();
             }
+            found.extend(value);
         } else if word == "features" {
             // "ecn", or others; they end where another setting begins, and are rare.
             found.extend([Some(word), words.next()].into_iter().flatten());
@@ -146,8 +150,8 @@ mod tests {
 
     #[test]
     fn what_is_set_for_a_route_is_found_in_what_ip_shows() {
-        let shown = "10.9.0.0/24 dev va proto kernel scope link src 10.9.0.1 mtu 9000 initcwnd 20 rto_min lock 50ms quickack 1 congctl cubic \n";
-        let expected = ["initcwnd", "20", "rto_min", "lock", "50ms", "quickack", "1", "congctl", "cubic"];
+        let shown = "10.9.0.0/24 dev va proto kernel scope link src 10.9.0.1 mtu 9000 initcwnd 20 rto_min lock 50ms quickack 1 congctl lock cubic \n";
+        let expected = ["initcwnd", "20", "rto_min", "50ms", "quickack", "1", "congctl", "lock", "cubic"];
         assert_eq!(settings(shown), expected);
         assert_eq!(settings("fd09::/64 dev va proto kernel metric 256 pref medium\n"), Vec::<&str>::new());
     }
