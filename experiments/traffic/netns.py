@@ -21,9 +21,16 @@ def network_of(pid: int) -> Iterator[None]:
 
     Raises OSError if there is no such process or this process may not.
     """
+    with network_at(f"/proc/{pid}/ns/net"):
+        yield
+
+
+@contextmanager
+def network_at(path: str) -> Iterator[None]:
+    """The same, of the namespace that a file stands for, as in /run/netns."""
     home = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     try:
-        there = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+        there = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             _setns(there)
         finally:

@@ -1,0 +1,256 @@
+"""TCP over TCP-ACC's layer between two hosts, and what becomes of it when that comes and goes."""
+
+import json
+import os
+import signal
+import socket
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from experiments.traffic.fountain import find_fountain
+from experiments.traffic.netns import network_at
+from experiments.traffic.program import Command
+from testbed.command import run, wait_until
+
+pytestmark = pytest.mark.netns
+
+HOSTS = {"left": 1, "right": 2}
+RULE = "iif lo ipproto tcp lookup 4881"
+
+
+def within(name: str, *argv: str) -> str:
+    return run(["ip", "netns", "exec", name, *argv])
+
+
+def address(name: str, family: int = 4) -> str:
+    return f"10.9.0.{HOSTS[name]}" if family == 4 else f"fd09::{HOSTS[name]}"
+
+
+def inside(name: str) -> AbstractContextManager[None]:
+    """This thread is at a host."""
+    return network_at(f"/run/netns/{name}")
+
+
+class Hosts:
+    """Two hosts with a link between them, and a key that both have."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.key = folder / "key"
+        run([str(find_fountain()), "acc", "key", str(self.key)])
+
+    def control(self, name: str) -> Path:
+        return self.folder / f"{name}.sock"
+
+    def layer(self, name: str, *options: str) -> Command:
+        """The layer of a host, which asks the other one when a connection is opened."""
+        argv = [
+            *("ip", "netns", "exec", name, str(find_fountain()), "acc", "up", "--json"),
+            *(f"--key={self.key}", "--to=10.9.0.0/24", "--to=fd09::/64"),
+            *(f"--control={self.control(name)}", *options),
+        ]
+        return Command(argv, name=f"acc up at {name}", log=self.folder / f"{name}.log")
+
+    def statistics(self, name: str) -> dict[str, Any]:
+        argv = [str(find_fountain()), "acc", "stats", f"--control={self.control(name)}", "--json"]
+        found: dict[str, Any] = json.loads(run(argv))
+        return found
+
+    def peers(self, name: str) -> dict[str, dict[str, Any]]:
+        """Those that are."""
+        return {peer["peer"]: peer for peer in self.statistics(name)["peers"] if peer["up"]}
+
+
+@contextmanager
+def two_hosts(folder: Path) -> Iterator[Hosts]:
+    """Context manager: they are there."""
+    with ExitStack() as stack:
+        for name in HOSTS:
+            run(["ip", "netns", "add", name])
+            stack.callback(run, ["ip", "netns", "delete", name])
+            within(name, "ip", "link", "set", "lo", "up")
+        ends = ("netns", "left", "type", "veth", "peer", "name", "eth", "netns", "right")
+        run(["ip", "link", "add", "eth", *ends])
+        for name in HOSTS:
+            within(name, "ip", "address", "add", f"{address(name)}/24", "dev", "eth")
+            within(name, "ip", "address", "add", f"{address(name, 6)}/64", "dev", "eth", "nodad")
+            within(name, "ip", "link", "set", "eth", "up")
+        yield Hosts(folder)
+
+
+class Stream:
+    """Bytes from left to right over one connection, for as long as it lasts, and when they came."""
+
+    def __init__(self, family: int = 4) -> None:
+        self.came: list[float] = []
+        self.wrong = 0
+        self.bytes = 0
+        self._stop = threading.Event()
+        kind = socket.AF_INET if family == 4 else socket.AF_INET6
+        with inside("right"):
+            listener = socket.create_server((address("right", family), 0), family=kind)
+        with inside("left"):
+            self._out = socket.create_connection(listener.getsockname()[:2], timeout=10)
+        self._in, _ = listener.accept()
+        listener.close()
+        self._threads = [
+            threading.Thread(target=self._send),
+            threading.Thread(target=self._receive),
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def _send(self) -> None:
+        number = 0
+        while not self._stop.is_set():
+            self._out.sendall(bytes((number + at) % 251 for at in range(20_000)))
+            number = (number + 20_000) % 251
+            time.sleep(0.001)
+        self._out.close()
+
+    def _receive(self) -> None:
+        expected = 0
+        while got := self._in.recv(1 << 16):
+            self.came.append(time.monotonic())
+            self.bytes += len(got)
+            self.wrong += got != bytes((expected + at) % 251 for at in range(len(got)))
+            expected = (expected + len(got)) % 251
+
+    def longest_gap_s(self, since: float) -> float:
+        """Return for how long nothing came, since then."""
+        times = [since, *(one for one in self.came if one > since), time.monotonic()]
+        return max(after - before for before, after in pairwise(times))
+
+    def end(self) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(20)
+        self._in.close()
+        assert not self.wrong, "bytes are changed"
+
+
+def goes_through(hosts: Hosts, family: int = 4) -> bool:
+    """Whether packets from left to right are the layer's now."""
+    peer = address("right", family)
+    before = hosts.peers("left").get(peer, {"sent": 0})["sent"]
+    time.sleep(0.3)
+    return hosts.peers("left").get(peer, {"sent": 0})["sent"] > before + 50
+
+
+@pytest.mark.parametrize("family", [4, 6])
+def test_a_connection_goes_over_to_the_layer_and_on_without_it(tmp_path: Path, family: int) -> None:
+    with two_hosts(tmp_path) as hosts:
+        stream = Stream(family)
+        with hosts.layer("left", f"--peer={address('right', family)}") as left:
+            assert left.expect("up")
+            with hosts.layer("right") as right:
+                assert right.expect("up")
+                wait_until(
+                    lambda: goes_through(hosts, family),
+                    timeout_s=10,
+                    what="the connection goes through",
+                )
+                # Whether it ends well or not.
+                begun = time.monotonic()
+                os.kill(right.pid, signal.SIGKILL)
+                time.sleep(1.5)
+                assert stream.longest_gap_s(begun) < 1.0
+            assert RULE in within("left", "ip", "rule")
+            with hosts.layer("right") as right:
+                assert right.expect("up")
+                wait_until(
+                    lambda: goes_through(hosts, family), timeout_s=10, what="it goes through again"
+                )
+                begun = time.monotonic()
+                assert right.terminate() == 0
+                time.sleep(0.5)
+                assert stream.longest_gap_s(begun) < 0.5
+            begun = time.monotonic()
+            assert left.terminate() == 0
+        time.sleep(0.5)
+        assert stream.longest_gap_s(begun) < 0.5
+        stream.end()
+        assert stream.bytes > 1_000_000
+        assert RULE not in within("left", "ip", "rule")
+        assert "acc" not in within("left", "ip", "-br", "link")
+
+
+def test_hosts_without_the_layer_or_the_key_get_plain_tcp(tmp_path: Path) -> None:
+    with two_hosts(tmp_path) as hosts:
+        with hosts.layer("left") as left:
+            assert left.expect("up")
+            stream = Stream()
+            time.sleep(0.5)
+            assert not hosts.peers("left")
+            stream.end()
+        other = hosts.folder / "other"
+        run([str(find_fountain()), "acc", "key", str(other)])
+        with hosts.layer("left") as left, hosts.layer("right", f"--key={other}") as right:
+            assert left.expect("up") and right.expect("up")
+            stream = Stream()
+            wait_until(
+                lambda: hosts.statistics("right")["refused"] > 0,
+                timeout_s=5,
+                what="a probe is refused",
+            )
+            assert not hosts.peers("left") and not hosts.peers("right")
+            stream.end()
+
+
+def test_what_is_not_the_peers_is_dropped_and_counted(tmp_path: Path) -> None:
+    with (
+        two_hosts(tmp_path) as hosts,
+        hosts.layer("left") as left,
+        hosts.layer("right") as right,
+    ):
+        assert left.expect("up") and right.expect("up")
+        stream = Stream()
+        wait_until(lambda: goes_through(hosts), timeout_s=10, what="the connection goes through")
+        with inside("left"):
+            forger = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        for datagram in (b"nothing", bytes([0xB1]) + bytes(60), bytes([0xA0, 1]) + bytes(42)):
+            forger.sendto(datagram, (address("right"), 4881))
+        forger.close()
+        wait_until(
+            lambda: hosts.statistics("right")["malformed"] >= 1,
+            timeout_s=5,
+            what="it is counted",
+        )
+        found = hosts.statistics("right")
+        assert found["malformed"] == found["unknown"] == found["refused"] == 1
+        assert goes_through(hosts)
+        stream.end()
+
+
+def test_metrics_and_what_tcp_is_told(tmp_path: Path) -> None:
+    with two_hosts(tmp_path) as hosts:
+        within("left", "ip", "route", "change", "10.9.0.0/24", "dev", "eth", "initcwnd", "17")
+        with (
+            hosts.layer("left", "--metrics=127.0.0.1:9881") as left,
+            hosts.layer("right") as right,
+        ):
+            assert left.expect("up") and right.expect("up")
+            stream = Stream()
+            wait_until(
+                lambda: goes_through(hosts), timeout_s=10, what="the connection goes through"
+            )
+            with inside("left"), urllib.request.urlopen("http://127.0.0.1:9881/metrics") as answer:
+                text = answer.read().decode()
+            assert 'weir_acc_up{peer="10.9.0.2"} 1' in text
+            assert 'weir_acc_dropped_total{reason="forged"} 0' in text
+            route = within("left", "ip", "route", "show", "table", "4881")
+            # 48 bytes are the layer's.
+            assert "mtu 1452" in route and "initcwnd 17" in route
+            table = run(
+                [str(find_fountain()), "acc", "stats", f"--control={hosts.control('left')}"]
+            )
+            assert "10.9.0.2: round trip" in table
+            stream.end()
