@@ -328,7 +328,9 @@ class Trial:
             "acc0" in self.machine.shell("ip rule list table 4881; fountain acc stats"),
             "fountain-acc has no interface",
         )
-        self.machine.shell("rm -r /etc/fountain/acc.key /srv/files /root/got /root/.local/state/fountain")
+        self.machine.shell(
+            "rm -r /etc/fountain/acc.key /srv/files /root/got /root/.local/state/fountain"
+        )
         self._apt("purge", "--autoremove", FOUNTAIN)
         left = self.machine.shell("ls -d /var/lib/fountain* /var/lib/private/fountain* || :")
         expect(not left.strip().startswith("/"), left)

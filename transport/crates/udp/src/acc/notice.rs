@@ -1,7 +1,7 @@
 //! What there is to notice: to whom this host opens connections, and what the network says of datagrams.
 
 use std::io::{self, IoSliceMut};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
+use std::net::{IpAddr, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use nix::libc;
@@ -150,6 +150,6 @@ pub(crate) fn said(socket: &UdpSocket) -> Option<Said> {
 }
 
 fn address_of(address: SockaddrStorage) -> Option<IpAddr> {
-    let ipv4 = address.as_sockaddr_in().map(|address| IpAddr::V4(Ipv4Addr::from(address.ip())));
-    ipv4.or_else(|| address.as_sockaddr_in6().map(|address| IpAddr::V6(Ipv6Addr::from(address.ip()))))
+    let ipv4 = address.as_sockaddr_in().map(|address| IpAddr::V4(address.ip()));
+    ipv4.or_else(|| address.as_sockaddr_in6().map(|address| IpAddr::V6(address.ip())))
 }

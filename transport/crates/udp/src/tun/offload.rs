@@ -358,7 +358,7 @@ mod tests {
         #[test]
         fn nonsense_from_a_device_breaks_nothing(mut bytes in proptest::collection::vec(any::<u8>(), 0..200), kind in any::<u8>()) {
             if bytes.len() > HEADER_BYTES {
-                bytes[HEADER_BYTES] = kind % 3 << 5 | 5;
+                bytes[HEADER_BYTES] = (kind % 3) << 5 | 5;
             }
             let mut cut = Vec::new();
             let _ = split(&mut bytes, |head, rest| cut.push([head, rest].concat()));

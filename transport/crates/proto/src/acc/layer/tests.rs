@@ -29,6 +29,8 @@ fn tcp(from: u8, to: u8, port: u16, data: &[u8]) -> Vec<u8> {
     packet
 }
 
+type Loses = Box<dyn FnMut(u8, u8, &[u8]) -> bool>;
+
 /// Hosts 1, 2, ... with a layer each, and datagrams that take a millisecond between them.
 struct Hosts {
     now: Time,
@@ -40,7 +42,7 @@ struct Hosts {
     events: Vec<(u8, Event)>,
     sent_bytes: u64,
     /// Whether a datagram is lost.
-    loses: Box<dyn FnMut(u8, u8, &[u8]) -> bool>,
+    loses: Loses,
     delay: Box<dyn FnMut() -> Duration>,
 }
 
