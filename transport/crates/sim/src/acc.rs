@@ -110,7 +110,9 @@ impl Shim for AccSource {
         let mut coded = Vec::new();
         self.sender.on_feedback(now, feedback, &mut self.scheduler, &mut coded);
         self.pass(coded, passed);
-        passed.up(Datagram { payload: bytes, ..datagram });
+        if !bytes.is_empty() {
+            passed.up(Datagram { payload: bytes, ..datagram });
+        }
     }
 
     fn handle_timeout(&mut self, now: Time, passed: &mut Passed) {
@@ -127,6 +129,8 @@ impl Shim for AccSource {
 /// Around a sink.
 pub struct AccSink {
     receiver: Receiver,
+    /// d, as it was last told.
+    told: u64,
     /// The last packet that came, for what else there is to know of those that are handed on.
     last: Option<Datagram>,
 }
@@ -134,7 +138,7 @@ pub struct AccSink {
 impl AccSink {
     /// One that keeps packets back for so long behind a lost one.
     pub fn new(patience: Duration) -> Self {
-        AccSink { receiver: Receiver::new(patience), last: None }
+        AccSink { receiver: Receiver::new(patience), told: 0, last: None }
     }
 
     /// Its state.
@@ -163,11 +167,19 @@ impl Shim for AccSink {
             }
             Some(Message::Answer { .. }) | None => return,
         }
+        let feedback = self.receiver.feedback();
+        if feedback.lost > self.told && self.receiver.waits() {
+            // TCP says nothing while packets wait.
+            self.told = feedback.lost;
+            let message = Message::Answer { feedback, bytes: Vec::new() };
+            passed.down(Datagram::new(datagram.from, message.emit()));
+        }
         self.last = Some(datagram);
         self.pass(packets, passed);
     }
 
     fn outgoing(&mut self, _now: Time, datagram: Datagram, passed: &mut Passed) {
+        self.told = self.receiver.feedback().lost;
         let message = Message::Answer { feedback: self.receiver.feedback(), bytes: datagram.payload };
         let wire_bytes = datagram.wire_bytes + HEADER_BYTES;
         passed.down(Datagram { wire_bytes, payload: message.emit(), ..datagram });
