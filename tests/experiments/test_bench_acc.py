@@ -212,5 +212,5 @@ def test_the_suite_is_known() -> None:
     groups = SUITES["acc"].groups
     assert list(groups) == ["loss", "incast_linux", "incast_newreno", "following", "speed"]
     assert all(group.quick is not None for group in groups.values())
-    assert list(LINES) == ["plain", "off", "acc", "gip", "ccr"]
+    assert list(LINES) == ["plain", "off", "acc", "paper", "gip", "ccr"]
     assert all(tcp.sysctls.keys() == TCPS["linux"].sysctls.keys() for tcp in TCPS.values())
