@@ -124,9 +124,10 @@ class Stream:
             self.wrong += got != bytes((expected + at) % 251 for at in range(len(got)))
             expected = (expected + len(got)) % 251
 
-    def longest_gap_s(self, since: float) -> float:
-        """Return for how long nothing came, since then."""
-        times = [since, *(one for one in self.came if one > since), time.monotonic()]
+    def longest_gap_s(self, since: float, for_s: float) -> float:
+        """Return for how long nothing came, from then on until it has gone on for ``for_s``."""
+        wait_until(lambda: self.came[-1] > since + for_s, timeout_s=20, what="it goes on")
+        times = [since, *(one for one in self.came if one > since)]
         return max(after - before for before, after in pairwise(times))
 
     def end(self) -> None:
@@ -137,12 +138,15 @@ class Stream:
         assert not self.wrong, "bytes are changed"
 
 
-def goes_through(hosts: Hosts, family: int = 4) -> bool:
-    """Whether packets from left to right are the layer's now."""
+def wait_for_layer(hosts: Hosts, family: int = 4) -> None:
+    """Wait until packets from left to right are the layer's."""
     peer = address("right", family)
-    before = hosts.peers("left").get(peer, {"sent": 0})["sent"]
-    time.sleep(0.3)
-    return hosts.peers("left").get(peer, {"sent": 0})["sent"] > before + 50
+
+    def sent() -> int:
+        return int(hosts.peers("left").get(peer, {"sent": 0})["sent"])
+
+    before = sent()
+    wait_until(lambda: sent() > before + 50, timeout_s=10, what="the connection goes through")
 
 
 @pytest.mark.parametrize("family", [4, 6])
@@ -153,30 +157,21 @@ def test_a_connection_goes_over_to_the_layer_and_on_without_it(tmp_path: Path, f
             assert left.expect("up")
             with hosts.layer("right") as right:
                 assert right.expect("up")
-                wait_until(
-                    lambda: goes_through(hosts, family),
-                    timeout_s=10,
-                    what="the connection goes through",
-                )
+                wait_for_layer(hosts, family)
                 # Whether it ends well or not.
                 begun = time.monotonic()
                 os.kill(right.pid, signal.SIGKILL)
-                time.sleep(1.5)
-                assert stream.longest_gap_s(begun) < 1.0
+                assert stream.longest_gap_s(begun, 1.5) < 1.0
             assert RULE in within("left", "ip", "rule")
             with hosts.layer("right") as right:
                 assert right.expect("up")
-                wait_until(
-                    lambda: goes_through(hosts, family), timeout_s=10, what="it goes through again"
-                )
+                wait_for_layer(hosts, family)
                 begun = time.monotonic()
                 assert right.terminate() == 0
-                time.sleep(0.5)
-                assert stream.longest_gap_s(begun) < 0.5
+                assert stream.longest_gap_s(begun, 0.5) < 0.5
             begun = time.monotonic()
             assert left.terminate() == 0
-        time.sleep(0.5)
-        assert stream.longest_gap_s(begun) < 0.5
+        assert stream.longest_gap_s(begun, 0.5) < 0.5
         stream.end()
         assert stream.bytes > 1_000_000
         assert RULE not in within("left", "ip", "rule")
@@ -188,7 +183,13 @@ def test_hosts_without_the_layer_or_the_key_get_plain_tcp(tmp_path: Path) -> Non
         with hosts.layer("left") as left:
             assert left.expect("up")
             stream = Stream()
-            time.sleep(0.5)
+            asked = {"peer": address("right"), "up": False}
+            wait_until(
+                lambda: asked.items() <= hosts.statistics("left")["peers"][0].items(),
+                timeout_s=5,
+                what="it is asked",
+            )
+            stream.longest_gap_s(time.monotonic(), 0.5)
             assert not hosts.peers("left")
             stream.end()
         other = hosts.folder / "other"
@@ -213,7 +214,7 @@ def test_what_is_not_the_peers_is_dropped_and_counted(tmp_path: Path) -> None:
     ):
         assert left.expect("up") and right.expect("up")
         stream = Stream()
-        wait_until(lambda: goes_through(hosts), timeout_s=10, what="the connection goes through")
+        wait_for_layer(hosts)
         with inside("left"):
             forger = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         for datagram in (b"nothing", bytes([0xB1]) + bytes(60), bytes([0xA0, 1]) + bytes(42)):
@@ -226,7 +227,7 @@ def test_what_is_not_the_peers_is_dropped_and_counted(tmp_path: Path) -> None:
         )
         found = hosts.statistics("right")
         assert found["malformed"] == found["unknown"] == found["refused"] == 1
-        assert goes_through(hosts)
+        wait_for_layer(hosts)
         stream.end()
 
 
@@ -239,9 +240,7 @@ def test_metrics_and_what_tcp_is_told(tmp_path: Path) -> None:
         ):
             assert left.expect("up") and right.expect("up")
             stream = Stream()
-            wait_until(
-                lambda: goes_through(hosts), timeout_s=10, what="the connection goes through"
-            )
+            wait_for_layer(hosts)
             with inside("left"), urllib.request.urlopen("http://127.0.0.1:9881/metrics") as answer:
                 text = answer.read().decode()
             assert 'weir_acc_up{peer="10.9.0.2"} 1' in text

@@ -9,6 +9,7 @@ processors were hardly idle is void, and done again, once.
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from statistics import stdev
@@ -54,6 +55,16 @@ _MOST_VOID = 1
 Sample = dict[str, Any]
 
 
+@dataclass(frozen=True)
+class Cell:
+    """What all lines are measured in: ``tcp`` is one of TCPS; flows begin for ``seconds``."""
+
+    tcp: str
+    loss: Loss
+    size_bytes: int
+    seconds: float
+
+
 def run(
     progress: Callable[[str], None],
     *,
@@ -71,11 +82,12 @@ def run(
         settings = cells(kinds, losses_pct)
         sizes = list(zip(sizes_kb, seconds, strict=True))
         for (name, loss), (size_kb, each_s), tcp in product(settings.items(), sizes, TCPS):
+            cell = Cell(tcp, loss, size_kb * 1000, each_s)
             samples: dict[str, list[Sample]] = {line: [] for line in LINES}
             for turn, line in product(range(1, turns + 1), LINES):
                 what = f"{tcp}_{name}_{size_kb}k_{line}"
                 try:
-                    found = _valid(network, (tcp, line), loss, size_kb * 1000, each_s, turn)
+                    found = _valid(network, cell, line, turn)
                 except (CommandError, ProgramError, TimeoutError) as error:
                     failed.append(f"{what}, turn {turn}")
                     progress(f"{what}, turn {turn}: {error}")
@@ -131,32 +143,18 @@ def of_cell(samples: Sequence[Sample], size_bytes: int) -> Figures:
     return figures
 
 
-def _valid(
-    network: Dumbbell,
-    who: tuple[str, str],
-    loss: Loss,
-    size_bytes: int,
-    seconds: float,
-    seed: int,
-) -> list[Sample]:
+def _valid(network: Dumbbell, cell: Cell, line: str, seed: int) -> list[Sample]:
     """Return a sample that is valid, after those that were not."""
     taken: list[Sample] = []
     while len(taken) <= _MOST_VOID:
-        taken.append(_measure(network, who, loss, size_bytes, seconds, seed))
+        taken.append(_measure(network, cell, line, seed))
         if not taken[-1]["void"]:
             break
     return taken
 
 
-def _measure(
-    network: Dumbbell,
-    who: tuple[str, str],
-    loss: Loss,
-    size_bytes: int,
-    seconds: float,
-    seed: int,
-) -> Sample:
-    tcp, line = TCPS[who[0]], LINES[who[1]]
+def _measure(network: Dumbbell, cell: Cell, of: str, seed: int) -> Sample:
+    tcp, line = TCPS[cell.tcp], LINES[of]
     log = RUN_DIR / "workload.log"
     h1, h2 = network.hosts[:2]
     ends = [End(h1.pid, [address(2)]), End(h2.pid, [address(1)])]
@@ -168,11 +166,11 @@ def _measure(
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=RUN_DIR)))
         running = stack.enter_context(layers(line, ends, tcp, folder, log))
         argv = stack.enter_context(served(PROTOCOLS["tcp"], h2, 2, log))
-        argv += [f"--bytes={size_bytes}", f"--gap-ms={_GAP_MS}"]
-        network.set_loss(loss, seed)
-        warm_up = max(_LEAST_WARM_UP, _WARM_UP_BYTES // size_bytes)
+        argv += [f"--bytes={cell.size_bytes}", f"--gap-ms={_GAP_MS}"]
+        network.set_loss(cell.loss, seed)
+        warm_up = max(_LEAST_WARM_UP, _WARM_UP_BYTES // cell.size_bytes)
         finished([*argv, f"--count={warm_up}"], h1, log, (warm_up + 1) * _PATIENCE_S)
-        network.set_loss(loss, seed + 100)
+        network.set_loss(cell.loss, seed + 100)
         full_before = network.tail_drops()
         before, tcp_before, sent_before, processors = (
             summed(one.statistics() for one in running),
@@ -180,8 +178,8 @@ def _measure(
             sent_bytes(h1.pid),
             psutil.cpu_times(),
         )
-        words = (f"--count={_MOST_FLOWS}", f"--seconds={seconds}")
-        said = finished([*argv, *words], h1, log, seconds + 2 * _PATIENCE_S)
+        words = (f"--count={_MOST_FLOWS}", f"--seconds={cell.seconds}")
+        said = finished([*argv, *words], h1, log, cell.seconds + 2 * _PATIENCE_S)
         shares = {
             f"{kind}_pct": 100 * share_of_processors(processors, kind) for kind in ("idle", "steal")
         }

@@ -13,7 +13,7 @@ use weir_fuzz::acc::Hostile;
 use weir_proto::Time;
 use weir_proto::acc::packet::{Look, Pair, checksum, restore};
 use weir_proto::acc::redundancy::Policy;
-use weir_proto::acc::{Config, Event, Layer, Outbox, Strategy};
+use weir_proto::acc::{Arrival, Config, Event, Layer, Outbox, Strategy};
 use weir_proto::ecn::Codepoint;
 use wire::acc::{Content, Packet, Patience, Report};
 
@@ -168,9 +168,7 @@ impl World {
         let mut delivered = 0;
         layers[which].receive(
             *now,
-            over,
-            PORT,
-            Codepoint::NotEct,
+            Arrival { pair: over, port: PORT, ecn: Codepoint::NotEct },
             &mut datagram,
             &mut out,
             &mut |over, _, carried| {

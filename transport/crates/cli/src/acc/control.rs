@@ -14,11 +14,14 @@ use crate::Failure;
 
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The usual place of a device's.
-fn usual(device: &str) -> PathBuf {
-    let of_user = std::env::var_os("XDG_RUNTIME_DIR").filter(|_| !rustix::process::geteuid().is_root());
-    let folder = of_user.map_or_else(|| PathBuf::from("/run"), PathBuf::from);
-    folder.join("fountain").join(format!("acc-{device}.sock"))
+/// The usual places of a device's, the best first: what is root in a namespace of its own may not write to /run.
+fn usual(device: &str) -> impl Iterator<Item = PathBuf> {
+    let of_user = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+    let name = format!("acc-{device}.sock");
+    [Some(PathBuf::from("/run")), of_user]
+        .into_iter()
+        .flatten()
+        .map(move |run| run.join("fountain").join(&name))
 }
 
 /// It is there as long as this is.
@@ -38,7 +41,20 @@ impl Drop for Control {
 
 /// Answers from now on, in a thread.
 pub(super) fn serve(path: Option<&Path>, device: &str, layer: Handle) -> Result<Control, Failure> {
-    let path = path.map_or_else(|| usual(device), Path::to_owned);
+    if let Some(path) = path {
+        return serve_at(path.to_owned(), layer);
+    }
+    let mut denied = None;
+    for path in usual(device) {
+        match serve_at(path, layer.clone()) {
+            Ok(control) => return Ok(control),
+            Err(failure) => denied = denied.or(Some(failure)),
+        }
+    }
+    Err(denied.unwrap_or_else(|| Failure::new("there is no place to answer at: name one with --control")))
+}
+
+fn serve_at(path: PathBuf, layer: Handle) -> Result<Control, Failure> {
     let told = |e: io::Error| Failure::new(format!("{}: {e}", path.display()));
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder).map_err(told)?;
@@ -68,7 +84,8 @@ pub(super) fn serve(path: Option<&Path>, device: &str, layer: Handle) -> Result<
 
 /// Asks the layer of this device.
 pub(super) fn ask(path: Option<&Path>, device: &str) -> Result<Value, Failure> {
-    let path = path.map_or_else(|| usual(device), Path::to_owned);
+    let named = path.map(Path::to_owned).or_else(|| usual(device).find(|path| path.exists()));
+    let path = named.or_else(|| usual(device).next()).unwrap_or_default();
     let told = |e: io::Error| {
         let advice = match e.kind() {
             ErrorKind::NotFound | ErrorKind::ConnectionRefused => {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Subcommand, ValueEnum};
 
-/// Spare TCP its timeouts where packets are lost, beneath kernels and programs that stay as they are (TCP-ACC).
+/// Spare TCP timeouts where packets are lost, beneath kernels and programs that stay as they are (TCP-ACC).
 ///
 /// Hosts that run it and share a key send each other, with the packets of TCP, a few coded ones: as many as the losses that they see
 /// call for, none where nothing is lost. What is lost is there again before TCP notices. Everyone else gets plain TCP.
@@ -13,6 +13,9 @@ use clap::{Subcommand, ValueEnum};
 ///   Once:            fountain acc key acc.key                         (copied to all hosts, readable by root alone)
 ///   On each host:    fountain acc up --key acc.key --to 10.0.0.0/8
 ///   To see:          fountain acc stats
+///
+/// Where nothing is lost it spares nothing, and requests take longer by two ways through this program: 40 us each, which is
+/// much where a request takes 60.
 ///
 /// To try it without root, in a network of your own:
 ///   unshare --user --map-root-user --net fountain acc up --key acc.key --peer 192.0.2.1
@@ -88,13 +91,14 @@ pub(crate) struct AccUp {
     /// Bytes that peers may make the layer hold at most
     #[arg(long, value_name = "BYTES", default_value_t = 256 << 20)]
     pub(crate) memory: usize,
-    /// Leave TCP's packets in clear, as they are without the layer, and authenticate only its own headers: a third less work
+    /// Leave TCP's packets in clear, as they are without the layer, and authenticate only its own headers: a fifth less work
     #[arg(long)]
     pub(crate) clear: bool,
     /// The table of routes, and the place of the rule that leads there
     #[arg(long, value_name = "NUMBER", default_value_t = 4881, value_parser = clap::value_parser!(u32).range(1..32766))]
     pub(crate) table: u32,
-    /// Where `stats` is answered; by default /run/fountain/acc-DEVICE.sock, or below $XDG_RUNTIME_DIR
+    /// Where `stats` is answered; by default /run/fountain/acc-DEVICE.sock, or the same below
+    /// $XDG_RUNTIME_DIR where that is not allowed
     #[arg(long, value_name = "FILE")]
     pub(crate) control: Option<PathBuf>,
     /// Serve metrics for Prometheus here: http://ADDRESS:PORT/metrics

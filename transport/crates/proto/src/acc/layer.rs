@@ -4,45 +4,37 @@
 //! to peers of which [`Event::Up`] was told, until [`Event::Down`] is. A peer of which nothing is heard while it is sent to is asked
 //! again, and is none any more if it does not answer: then TCP's packets go their old way, and TCP sends again what is missing.
 
+mod peer;
+mod statistics;
+
 use std::collections::VecDeque;
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use codec::rlnc::MAX_BYTES;
 use foldhash::{HashMap, HashMapExt};
 use wire::acc::{
-    Content, Datagram, Envelope, HELLO_BYTES, Hello, MAX_SESSION, NUMBERED_BYTES, PACKET_BYTES, Packet,
-    Patience, REPORT_BYTES, Report, TAG_BYTES,
+    CODE_BYTES, Content, Datagram, Envelope, HELLO_BYTES, Hello, MAX_SESSION, NUMBERED_BYTES, PACKET_BYTES,
+    Packet, Patience, REPORT_BYTES, Report, TAG_BYTES,
 };
 
-use super::outbox::{Outbox, Way};
-use super::packet::{self, FlowKey, Look, Pair};
-use super::redundancy::Scheduler;
+use self::peer::{ASK_AGAIN, Asked, Incoming, Link, Outgoing, Peer, SILENCE, SWEEP, way};
+pub use self::statistics::{Counters, FlowStatistics, PeerStatistics};
+use super::outbox::Outbox;
+use super::packet::{self, Look, Pair};
 use super::session::{KEY_BYTES, Nonces, Session, SharedKey, near};
-use super::{Coded, Feedback, LossRate, Receiver, ReceiverCounters, Sender, SenderCounters, Strategy};
+use super::{Coded, Feedback, Receiver, Sender, Strategy};
 use crate::ecn::Codepoint;
 use crate::{Agenda, Time};
 
-/// A peer is asked so many times; each time the next one comes later.
+/// A host is asked so many times.
 const TRIES: u32 = 3;
-const ASK_AGAIN: Duration = Duration::from_millis(50);
-/// A peer that was sent to and says nothing is asked after this time.
-const SILENCE: Duration = Duration::from_millis(150);
-/// A host that is no peer is not asked again before.
-const REFUSED: Duration = Duration::from_secs(30);
-/// One that is to be one is.
-const REFUSED_FIXED: Duration = Duration::from_secs(2);
 /// Keys are used for so long.
 const REKEY: Duration = Duration::from_secs(3600);
-/// Flows that nothing was sent in for so long are forgotten.
+/// Flows that nothing was sent in for so long are forgotten, and where there is no room for others, once a second, after a second.
 const IDLE: Duration = Duration::from_secs(60);
-const SWEEP: Duration = Duration::from_secs(10);
+const IDLE_WHERE_FULL: Duration = Duration::from_secs(1);
 /// Sessions of a peer: packets under older keys are still on their way.
 const MOST_SESSIONS: usize = 3;
-/// What one packet more counts in a path's loss rate, which new flows begin with.
-const PATH_WEIGHT: f64 = 1.0 / 128.0;
-/// How long packets wait for a lost one at least.
-const LEAST_PATIENCE: Duration = Duration::from_micros(300);
 
 /// How the layer works.
 #[derive(Clone, Debug)]
@@ -59,7 +51,7 @@ pub struct Config {
     pub max_peers: usize,
     /// Flows of a peer at most, in each direction. The packets of others are carried, and neither numbered nor coded.
     pub max_flows: usize,
-    /// Bytes that peers make the layer hold at most, for recovery; the flow that was used least recently is forgotten for others.
+    /// Bytes that peers make the layer hold at most, for recovery; a peer that would make it hold more loses what it used least recently.
     pub max_held_bytes: usize,
     /// Whether to leave TCP's packets in clear, and authenticate what is in front of them alone.
     pub clear: bool,
@@ -117,63 +109,22 @@ impl std::fmt::Display for Why {
     }
 }
 
-/// What has become of datagrams and packets.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counters {
-    /// Datagrams that are none of the layer's.
-    pub malformed: u64,
-    /// Of a session that there is not, or not any more.
-    pub unknown: u64,
-    /// Not made by the peer, changed on the way, or replayed.
-    pub forged: u64,
-    /// Probes and answers that had another key, or that nobody has asked for.
-    pub refused: u64,
-    /// Packets for hosts that are no peers.
-    pub strayed: u64,
-    /// Packets that were carried without a number, as their peer had too many flows.
-    pub unnumbered: u64,
-    /// Flows that were forgotten for others.
-    pub evicted: u64,
-}
-
-/// A peer, for people and for metrics.
-#[derive(Clone, Debug)]
-pub struct PeerStatistics {
-    /// Which.
+/// How a datagram has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// To whom, and from whom.
     pub pair: Pair,
-    /// Whether it is one at present.
-    pub up: bool,
-    /// The round trip.
-    pub rtt: Option<Duration>,
-    /// Shares of packets lost: what we send, as it reports.
-    pub loss: f64,
-    /// Packets of TCP sent to it, with a number and without.
-    pub sent: u64,
-    /// And those that came.
-    pub came: u64,
-    /// What senders have done, all flows.
-    pub sender: SenderCounters,
-    /// What receivers have done, all flows.
-    pub receiver: ReceiverCounters,
-    /// What of its packets we have missed (d), all flows.
-    pub lost: u64,
-    /// Flows to it.
-    pub flows: Vec<FlowStatistics>,
-    /// Bytes that are held of what it has sent.
-    pub held_bytes: usize,
+    /// From which port.
+    pub port: u16,
+    /// With which mark.
+    pub ecn: Codepoint,
 }
 
-/// A flow that is sent.
-#[derive(Clone, Copy, Debug)]
-pub struct FlowStatistics {
-    /// Which.
-    pub key: FlowKey,
-    /// The loss rate p.
-    pub loss: f64,
-    /// Q.
-    pub queue: f64,
-    /// What its sender has done.
-    pub sender: SenderCounters,
+/// A probe or an answer, not verified.
+struct Greeting<'a> {
+    hello: Hello,
+    covered: &'a [u8],
+    code: [u8; CODE_BYTES],
 }
 
 /// Who takes carried packets that have come; see [`packet::restore`].
@@ -187,256 +138,6 @@ enum Role {
 }
 
 type Turn = (Pair, Role);
-
-struct Outgoing {
-    key: FlowKey,
-    sender: Sender,
-    used: Time,
-    armed: Option<Time>,
-}
-
-struct Incoming {
-    key: Option<FlowKey>,
-    receiver: Receiver,
-    reported: Feedback,
-    patience: Patience,
-    used: Time,
-    armed: Option<Time>,
-}
-
-struct Asked {
-    hello: Hello,
-    since: Time,
-    at: Time,
-    tries: u32,
-}
-
-/// What packets go out under.
-struct Link {
-    pair: Pair,
-    /// The last is the newest; what is sent is sent under the one called `sending`.
-    sessions: Vec<Session>,
-    sending: Option<u32>,
-    /// Bodies of packets are left in clear.
-    clear: bool,
-}
-
-struct Peer {
-    link: Link,
-    /// It is to be asked for ever.
-    fixed: bool,
-    up: bool,
-    asked: Option<Asked>,
-    /// The last probe that was answered, and how.
-    answered: Option<(Hello, Hello)>,
-    refused_until: Option<Time>,
-    rekey: Time,
-    heard: Time,
-    /// Since when there is no sign of life although something was sent.
-    unheard: Option<Time>,
-    swept: Time,
-    armed: Option<Time>,
-    loss: LossRate,
-    /// What is lost of what comes: the way there may be no better, where little was sent.
-    lost_here: LossRate,
-    scheduler: Scheduler,
-    rtt: Option<Duration>,
-    shortest_rtt: Duration,
-    /// How long what follows on a lost packet is to wait for a coded one, for which the peer asks and is told.
-    patience: Patience,
-    /// Flows are numbered from anywhere on, so that they are not taken for those of another process that was here before.
-    next_flow: u32,
-    outgoing: HashMap<u32, Outgoing>,
-    numbers: HashMap<FlowKey, u32>,
-    incoming: HashMap<u32, Incoming>,
-    /// Incoming flows, by what goes the other way.
-    against: HashMap<FlowKey, u32>,
-    held_bytes: usize,
-    sent: u64,
-    came: u64,
-    past_sender: SenderCounters,
-    past_receiver: ReceiverCounters,
-    past_lost: u64,
-}
-
-fn add_sender(to: &mut SenderCounters, one: SenderCounters) {
-    to.at_ends += one.at_ends;
-    to.on_losses += one.on_losses;
-    to.timeouts_avoided += one.timeouts_avoided;
-    (to.last_c1, to.last_c2, to.last_window) = (one.last_c1, one.last_c2, one.last_window);
-}
-
-fn add_receiver(to: &mut ReceiverCounters, one: ReceiverCounters) {
-    to.came += one.came;
-    to.coded += one.coded;
-    to.useless += one.useless;
-    to.recovered += one.recovered;
-    to.impatient += one.impatient;
-}
-
-impl Link {
-    /// Appends a packet under the present session. `body` appends what it carries.
-    fn write(
-        &mut self,
-        ecn: Codepoint,
-        content: Content,
-        report: Option<Report>,
-        out: &mut Outbox,
-        body: impl FnOnce(&mut Vec<u8>),
-    ) {
-        let (sending, clear) = (self.sending, self.clear);
-        let session = self.sessions.iter_mut().find(|session| Some(session.ours) == sending);
-        let Some(session) = session else { return };
-        out.write(way(&self.pair, session.port), ecn, |bytes| {
-            let (begin, counter) = (bytes.len(), session.counter() as u32);
-            let packet = Packet { report, content, body: &[] };
-            let envelope = packet.emit(session.theirs, counter, clear, bytes);
-            body(bytes);
-            session.seal(&envelope, bytes, begin);
-        });
-    }
-
-    fn write_coded(&mut self, flow: u32, coded: &mut Vec<Coded>, out: &mut Outbox) {
-        for Coded { first, count, seed, bytes } in coded.drain(..) {
-            let content = Content::Coded { flow, first: first as u32, count: count as u8, seed };
-            self.write(Codepoint::NotEct, content, None, out, |out| out.extend_from_slice(&bytes));
-        }
-    }
-
-    /// Appends what is nothing but a report, or a sign of life.
-    fn write_empty(&mut self, report: Option<Report>, out: &mut Outbox) {
-        self.write(Codepoint::NotEct, Content::Plain, report, out, |_| {});
-    }
-}
-
-fn way(pair: &Pair, port: u16) -> Way {
-    Way { from: pair.local, to: SocketAddr::new(pair.remote, port) }
-}
-
-impl Peer {
-    fn new(pair: Pair, first_flow: u32, config: &Config, now: Time) -> Self {
-        let (strategy, clear) = (config.strategy, config.clear);
-        Peer {
-            link: Link { pair, sessions: Vec::new(), sending: None, clear },
-            fixed: false,
-            up: false,
-            asked: None,
-            answered: None,
-            refused_until: None,
-            rekey: now,
-            heard: now,
-            unheard: None,
-            swept: now,
-            armed: None,
-            loss: LossRate::new(0.0, PATH_WEIGHT),
-            lost_here: LossRate::new(0.0, PATH_WEIGHT),
-            scheduler: strategy.scheduler(),
-            rtt: None,
-            shortest_rtt: Duration::MAX,
-            patience: Patience::of(LEAST_PATIENCE),
-            next_flow: first_flow,
-            outgoing: HashMap::new(),
-            numbers: HashMap::new(),
-            incoming: HashMap::new(),
-            against: HashMap::new(),
-            held_bytes: 0,
-            sent: 0,
-            came: 0,
-            past_sender: SenderCounters::default(),
-            past_receiver: ReceiverCounters::default(),
-            past_lost: 0,
-        }
-    }
-
-    fn on_rtt(&mut self, sample: Duration) {
-        self.shortest_rtt = self.shortest_rtt.min(sample);
-        let rtt = self.rtt.map_or(sample, |rtt| (rtt * 7 + sample) / 8);
-        self.rtt = Some(rtt);
-        self.patience = Patience::of((rtt * 3 / 2).max(LEAST_PATIENCE));
-    }
-
-    /// Whether the path is congested, of whose packets so many are lost.
-    fn is_congested(&self, loss: f64) -> bool {
-        let shortest = self.shortest_rtt.max(Duration::from_micros(1));
-        let stretch = self.rtt.map_or(1.0, |rtt| rtt.as_secs_f64() / shortest.as_secs_f64());
-        self.scheduler.is_congested(loss.max(self.loss.value()), stretch)
-    }
-
-    /// When its turn is.
-    fn due(&self) -> Option<Time> {
-        let ask_again = self.asked.as_ref().map(|asked| asked.at + ASK_AGAIN * asked.tries);
-        let silent = self.unheard.filter(|_| self.asked.is_none()).map(|since| since + SILENCE);
-        let rekey = (self.up && self.asked.is_none()).then_some(self.rekey);
-        let flows = !self.outgoing.is_empty() || !self.incoming.is_empty();
-        let sweep = flows.then(|| self.swept + SWEEP);
-        [ask_again, silent, rekey, sweep, self.refused_until].into_iter().flatten().min()
-    }
-
-    /// How long it is not asked if it is none.
-    fn refusal(&self) -> Duration {
-        if self.fixed { REFUSED_FIXED } else { REFUSED }
-    }
-
-    fn remove_incoming(&mut self, flow: u32) -> Option<Incoming> {
-        let gone = self.incoming.remove(&flow)?;
-        if let Some(key) = gone.key
-            && self.against.get(&key.reversed()) == Some(&flow)
-        {
-            self.against.remove(&key.reversed());
-        }
-        self.held_bytes -= gone.receiver.held_bytes();
-        add_receiver(&mut self.past_receiver, gone.receiver.counters());
-        self.past_lost += gone.receiver.feedback().lost;
-        Some(gone)
-    }
-
-    fn remove_outgoing(&mut self, flow: u32) {
-        if let Some(gone) = self.outgoing.remove(&flow) {
-            self.numbers.remove(&gone.key);
-            add_sender(&mut self.past_sender, gone.sender.counters());
-        }
-    }
-
-    fn statistics(&self) -> PeerStatistics {
-        let (mut sender, mut receiver, mut lost) = (self.past_sender, self.past_receiver, self.past_lost);
-        for one in self.outgoing.values() {
-            add_sender(&mut sender, one.sender.counters());
-        }
-        for one in self.incoming.values() {
-            add_receiver(&mut receiver, one.receiver.counters());
-            lost += one.receiver.feedback().lost;
-        }
-        let flow = |one: &Outgoing| FlowStatistics {
-            key: one.key,
-            loss: one.sender.loss(),
-            queue: self.scheduler.queue(),
-            sender: one.sender.counters(),
-        };
-        PeerStatistics {
-            pair: self.link.pair,
-            up: self.up,
-            rtt: self.rtt,
-            loss: self.loss.value(),
-            sent: self.sent,
-            came: self.came,
-            sender,
-            receiver,
-            lost,
-            flows: self.outgoing.values().map(flow).collect(),
-            held_bytes: self.held_bytes,
-        }
-    }
-}
-
-impl Incoming {
-    /// What its sender is to be told now.
-    fn report(&mut self, flow: u32) -> Report {
-        let Feedback { next, through, lost } = self.receiver.feedback();
-        self.reported = self.receiver.feedback();
-        let ahead = u16::try_from(through - next).unwrap_or(u16::MAX);
-        Report { flow, next: next as u32, ahead, lost: lost as u32 }
-    }
-}
 
 /// The layer of a host.
 pub struct Layer {
@@ -488,6 +189,11 @@ impl Layer {
 
     /// The host sends a packet, whose headers are in `head`. False: it is for nobody who is a peer.
     pub fn send(&mut self, now: Time, look: &Look, head: &[u8], rest: &[u8], out: &mut Outbox) -> bool {
+        let is_full = |peer: &Peer| peer.outgoing.len() >= self.config.max_flows;
+        if self.peers.get(&look.pair).is_some_and(|peer| is_full(peer) && peer.swept + IDLE_WHERE_FULL <= now)
+        {
+            self.sweep(now, &look.pair, IDLE_WHERE_FULL);
+        }
         let Some(peer) = self.peers.get_mut(&look.pair).filter(|peer| peer.up) else {
             self.counters.strayed += 1;
             return false;
@@ -548,14 +254,11 @@ impl Layer {
         true
     }
 
-    /// A datagram has come over `pair`, from this port, with this mark.
-    #[allow(clippy::too_many_arguments)]
+    /// A datagram has come.
     pub fn receive(
         &mut self,
         now: Time,
-        pair: Pair,
-        port: u16,
-        ecn: Codepoint,
+        arrival: Arrival,
         datagram: &mut [u8],
         out: &mut Outbox,
         deliver: Deliver<'_>,
@@ -563,16 +266,17 @@ impl Layer {
         match Datagram::parse(datagram) {
             Err(_) => self.counters.malformed += 1,
             Ok(Datagram::Hello(hello, covered, code)) => {
+                let greeting = Greeting { hello, covered, code };
                 let done = match hello.answers {
-                    None => self.on_probe(now, pair, port, hello, covered, &code, out),
-                    Some(_) => self.on_answer(now, pair, port, hello, covered, &code, out),
+                    None => self.on_probe(now, arrival, &greeting, out),
+                    Some(_) => self.on_answer(now, arrival, &greeting, out),
                 };
                 if done.is_none() {
                     self.counters.refused += 1;
                 }
             }
             Ok(Datagram::Packet(envelope)) => {
-                self.on_packet(now, pair, ecn, &envelope, datagram, out, deliver)
+                self.on_packet(now, arrival, &envelope, datagram, out, deliver);
             }
         }
     }
@@ -688,18 +392,15 @@ impl Layer {
         }
     }
 
-    #[allow(clippy::too_many_arguments)]
     fn on_probe(
         &mut self,
         now: Time,
-        pair: Pair,
-        port: u16,
-        hello: Hello,
-        covered: &[u8],
-        code: &[u8; 16],
+        arrival: Arrival,
+        greeting: &Greeting<'_>,
         out: &mut Outbox,
     ) -> Option<()> {
-        self.key.verify(&pair, covered, None, code).ok()?;
+        let (Arrival { pair, port, .. }, hello) = (arrival, greeting.hello);
+        self.key.verify(&pair, greeting.covered, None, &greeting.code).ok()?;
         if !self.peers.contains_key(&pair) && !self.has_room() {
             return None;
         }
@@ -727,20 +428,17 @@ impl Layer {
         Some(())
     }
 
-    #[allow(clippy::too_many_arguments)]
     fn on_answer(
         &mut self,
         now: Time,
-        pair: Pair,
-        port: u16,
-        hello: Hello,
-        covered: &[u8],
-        code: &[u8; 16],
+        arrival: Arrival,
+        greeting: &Greeting<'_>,
         out: &mut Outbox,
     ) -> Option<()> {
+        let (Arrival { pair, port, .. }, hello) = (arrival, greeting.hello);
         let peer = self.peers.get_mut(&pair)?;
         let asked = peer.asked.take_if(|asked| asked.hello.session == hello.session)?;
-        if self.key.verify(&pair, covered, Some(&asked.hello.nonce), code).is_err() {
+        if self.key.verify(&pair, greeting.covered, Some(&asked.hello.nonce), &greeting.code).is_err() {
             peer.asked = Some(asked);
             return None;
         }
@@ -785,17 +483,16 @@ impl Layer {
         }
     }
 
-    #[allow(clippy::too_many_arguments)]
     fn on_packet(
         &mut self,
         now: Time,
-        pair: Pair,
-        ecn: Codepoint,
+        arrival: Arrival,
         envelope: &Envelope,
         datagram: &mut [u8],
         out: &mut Outbox,
         deliver: Deliver<'_>,
     ) {
+        let pair = arrival.pair;
         let known = self.sessions.get(&envelope.session) == Some(&pair);
         let peer = self.peers.get_mut(&pair).filter(|_| known);
         let session =
@@ -823,11 +520,11 @@ impl Layer {
                     if let Some(peer) = self.peers.get_mut(&pair) {
                         peer.came += 1;
                     }
-                    deliver(&pair, ecn, packet.body);
+                    deliver(&pair, arrival.ecn, packet.body);
                 }
             }
             Content::Numbered { .. } | Content::Coded { .. } => {
-                self.on_flow(now, pair, ecn, &packet, out, deliver);
+                self.on_flow(now, arrival, &packet, out, deliver);
             }
         }
     }
@@ -864,12 +561,12 @@ impl Layer {
     fn on_flow(
         &mut self,
         now: Time,
-        pair: Pair,
-        ecn: Codepoint,
+        arrival: Arrival,
         packet: &Packet<'_>,
         out: &mut Outbox,
         deliver: Deliver<'_>,
     ) {
+        let Arrival { pair, ecn, .. } = arrival;
         let Some(peer) = self.peers.get_mut(&pair) else { return };
         let (flow, first) = match packet.content {
             Content::Numbered { flow, number, back, .. } => {
@@ -931,13 +628,11 @@ impl Layer {
             self.agenda.set(turn, due);
         }
         // A sender that does not repair is told of losses with the next acknowledgement.
-        let feedback = incoming.receiver.feedback();
-        let is_news = incoming.receiver.waits() && feedback.lost > incoming.reported.lost;
-        peer.held_bytes = peer.held_bytes + held_now - held;
-        self.held_bytes = self.held_bytes + held_now - held;
-        if is_news && let Some(incoming) = peer.incoming.get_mut(&flow) {
+        if incoming.receiver.waits() && after.lost > incoming.reported.lost {
             peer.link.write_empty(Some(incoming.report(flow)), out);
         }
+        peer.held_bytes = peer.held_bytes + held_now - held;
+        self.held_bytes = self.held_bytes + held_now - held;
         while self.held_bytes > self.config.max_held_bytes && self.evict(pair, deliver) {}
         if let Some(peer) = self.peers.get_mut(&pair).filter(|peer| peer.armed.is_none()) {
             // Flows are looked through now and then.
@@ -1016,24 +711,29 @@ impl Layer {
         } else if peer.unheard.is_some_and(|since| since + SILENCE <= now) || peer.up && peer.rekey <= now {
             return self.ask(now, pair, out);
         }
-        let Some(peer) = self.peers.get_mut(pair) else { return };
-        if peer.swept + SWEEP <= now {
-            peer.swept = now;
-            let is_idle = |used: Time| used + IDLE <= now;
-            let idle = |(flow, one): (&u32, &Outgoing)| is_idle(one.used).then_some(*flow);
-            for flow in peer.outgoing.iter().filter_map(idle).collect::<Vec<_>>() {
-                peer.remove_outgoing(flow);
-                self.agenda.remove((*pair, Role::Outgoing(flow)));
-            }
-            let idle = |(flow, one): (&u32, &Incoming)| is_idle(one.used).then_some(*flow);
-            let held = peer.held_bytes;
-            for flow in peer.incoming.iter().filter_map(idle).collect::<Vec<_>>() {
-                peer.remove_incoming(flow);
-                self.agenda.remove((*pair, Role::Incoming(flow)));
-            }
-            self.held_bytes -= held - peer.held_bytes;
+        if self.peers.get(pair).is_some_and(|peer| peer.swept + SWEEP <= now) {
+            self.sweep(now, pair, IDLE);
         }
         self.rearm(pair);
+    }
+
+    /// Forgets the flows of a peer that nothing was sent in for so long.
+    fn sweep(&mut self, now: Time, pair: &Pair, idle: Duration) {
+        let Some(peer) = self.peers.get_mut(pair) else { return };
+        peer.swept = now;
+        let is_idle = |used: Time| used + idle <= now;
+        let outgoing = peer.outgoing.iter().filter(|(_, one)| is_idle(one.used)).map(|(flow, _)| *flow);
+        for flow in outgoing.collect::<Vec<_>>() {
+            peer.remove_outgoing(flow);
+            self.agenda.remove((*pair, Role::Outgoing(flow)));
+        }
+        let incoming = peer.incoming.iter().filter(|(_, one)| is_idle(one.used)).map(|(flow, _)| *flow);
+        let held = peer.held_bytes;
+        for flow in incoming.collect::<Vec<_>>() {
+            peer.remove_incoming(flow);
+            self.agenda.remove((*pair, Role::Incoming(flow)));
+        }
+        self.held_bytes -= held - peer.held_bytes;
     }
 
     fn handle_outgoing(&mut self, now: Time, pair: Pair, flow: u32, out: &mut Outbox) {

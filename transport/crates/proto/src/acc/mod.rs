@@ -14,7 +14,9 @@ pub mod redundancy;
 mod sender;
 mod session;
 
-pub use layer::{Config, Counters, DEFAULT_PORT, Deliver, Event, FlowStatistics, Layer, PeerStatistics, Why};
+pub use layer::{
+    Arrival, Config, Counters, DEFAULT_PORT, Deliver, Event, FlowStatistics, Layer, PeerStatistics, Why,
+};
 pub use outbox::{Burst, Outbox, Way};
 
 pub use receiver::{HandOn, Receiver, ReceiverCounters};

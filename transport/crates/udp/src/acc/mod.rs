@@ -8,10 +8,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use ipnet::IpNet;
+use proto::Time;
 use proto::acc::packet::{FORM_BYTES, Look, Pair, restore};
-use proto::acc::{Config, Counters, Event, Layer, Outbox, PeerStatistics};
+use proto::acc::{Arrival, Config, Counters, Event, Layer, Outbox, PeerStatistics};
 use wire::acc::{NUMBERED_BYTES, PACKET_BYTES, TAG_BYTES};
 
 use crate::clock::Clock;
@@ -28,6 +30,9 @@ const SUM_BYTES: usize = 2;
 const UDP_BYTES: usize = 8;
 /// What a path of IP carries at least (RFC 8200, section 5; hardly any of IPv4 carries less).
 const LEAST_MTU: usize = 1280;
+
+/// Whether there is a way to a peer is tried so often.
+const FIND_WAYS: Duration = Duration::from_secs(2);
 
 const DEVICE: usize = 0;
 const OPENINGS: usize = 1;
@@ -163,7 +168,7 @@ impl Handle {
         let (tell, told) = channel();
         self.0.orders.lock().unwrap_or_else(PoisonError::into_inner).push(Order::Tell(tell));
         self.0.poller.notify().ok()?;
-        told.recv_timeout(std::time::Duration::from_secs(2)).ok()
+        told.recv_timeout(Duration::from_secs(2)).ok()
     }
 
     /// Ends the layer: peers are told, the device and the rule are removed.
@@ -186,6 +191,9 @@ struct Engine {
     joining: Joining,
     routes: Sender<Route>,
     routing: Option<JoinHandle<()>>,
+    /// Named peers to which there was no way so far, and when to try again.
+    without_way: Vec<IpAddr>,
+    find_ways_at: Option<Time>,
     undelivered: u64,
 }
 
@@ -241,6 +249,8 @@ impl Engine {
         })?;
         Ok(Engine {
             layer: Layer::new(config, &seed),
+            without_way: options.peers.clone(),
+            find_ways_at: Some(Time::ZERO),
             options,
             shared,
             tell,
@@ -260,13 +270,11 @@ impl Engine {
         crate::sleep_precisely();
         let (mut events, mut buffers) = (Events::new(), Buffers::new());
         let mut packet = vec![0; MOST_BYTES];
-        for remote in self.options.peers.clone() {
-            self.look_for(remote, true);
-        }
         while !self.shared.stop.load(Ordering::SeqCst) {
+            self.find_ways();
             self.flush();
-            let timeout = self.layer.poll_timeout().map(|at| at.since(self.clock.now()));
-            self.shared.poller.wait(&mut events, timeout)?;
+            let due = self.layer.poll_timeout().into_iter().chain(self.find_ways_at).min();
+            self.shared.poller.wait(&mut events, due.map(|at| at.since(self.clock.now())))?;
             for key in events.keys().collect::<Vec<_>>() {
                 match key {
                     DEVICE => self.read_device(&mut packet)?,
@@ -290,14 +298,26 @@ impl Engine {
         Ok(())
     }
 
-    fn look_for(&mut self, remote: IpAddr, for_ever: bool) {
-        match local_address(SocketAddr::new(remote, self.options.port)) {
-            Ok(local) => {
-                let pair = Pair { local, remote };
-                self.layer.look_for(self.clock.now(), pair, for_ever, &mut self.out);
-            }
-            Err(e) => self.trouble(format!("no way to {remote}: {e}")),
+    /// Looks for the peers that are named, once there is a way to them: a network may come up later.
+    fn find_ways(&mut self) {
+        let now = self.clock.now();
+        if self.find_ways_at.is_none_or(|at| at > now) {
+            return;
         }
+        let (mut without, is_first) = (Vec::new(), self.find_ways_at == Some(Time::ZERO));
+        for remote in std::mem::take(&mut self.without_way) {
+            match local_address(SocketAddr::new(remote, self.options.port)) {
+                Ok(local) => self.layer.look_for(now, Pair { local, remote }, true, &mut self.out),
+                Err(e) => {
+                    if is_first {
+                        self.trouble(format!("no way to {remote} yet: {e}"));
+                    }
+                    without.push(remote);
+                }
+            }
+        }
+        self.without_way = without;
+        self.find_ways_at = (!self.without_way.is_empty()).then(|| now + FIND_WAYS);
     }
 
     fn trouble(&self, what: String) {
@@ -345,9 +365,9 @@ impl Engine {
         sockets[which].receive(buffers, |received| {
             let (remote, port) = (received.from.ip().to_canonical(), received.from.port());
             let Some(local) = received.to.map(|to| to.to_canonical()) else { return };
-            let pair = Pair { local, remote };
+            let arrival = Arrival { pair: Pair { local, remote }, port, ecn: received.ecn };
             for datagram in received.datagrams {
-                layer.receive(now, pair, port, received.ecn, datagram, out, &mut deliver);
+                layer.receive(now, arrival, datagram, out, &mut deliver);
             }
         })?;
         self.finish_joining();

@@ -4,8 +4,10 @@ use std::net::IpAddr;
 use codec::Random;
 use proptest::prelude::{ProptestConfig, Strategy as _, any, proptest};
 
+use super::super::SenderCounters;
 use super::super::packet::restore;
 use super::super::redundancy::Policy;
+use super::peer::REFUSED;
 use super::*;
 
 const MS: Duration = Duration::from_millis(1);
@@ -124,7 +126,8 @@ impl Hosts {
                 restore(pair, ecn, carried, &mut packet).unwrap();
                 given.push(packet);
             };
-            layer.receive(now, pair, DEFAULT_PORT, Codepoint::NotEct, &mut datagram, out, &mut deliver);
+            let arrival = Arrival { pair, port: DEFAULT_PORT, ecn: Codepoint::NotEct };
+            layer.receive(now, arrival, &mut datagram, out, &mut deliver);
         });
         self.given.entry(to).or_default().extend(given);
     }
@@ -390,6 +393,22 @@ fn reports_are_understood_however_long_a_flow_goes_on() {
             assert_eq!(feedback_of(&report, sent, lost), feedback);
         }
     }
+}
+
+#[test]
+fn flows_that_are_over_make_room_for_others() {
+    let few = Config { max_flows: 8, ..config() };
+    let mut hosts = Hosts::new(&[few.clone(), few]);
+    hosts.look_for(1, 2, false);
+    hosts.run(10 * MS);
+    for second in 0..10 {
+        for flow in 0..16 {
+            hosts.send(&tcp(1, 2, 1000 + 16 * second + flow, b"request"));
+        }
+        hosts.run(Duration::from_millis(1100));
+        assert_eq!(hosts.counters(1).unnumbered, u64::from(8 * (second + 1)), "half of them, each time");
+    }
+    assert_eq!(hosts.given(2).len(), 160);
 }
 
 #[test]
