@@ -11,7 +11,7 @@ use udp::Limits;
 use udp::tls::Fingerprint;
 use wire::packet;
 
-pub(crate) use self::acc::{Acc, AccCommand, AccStats, AccUp, Coding};
+pub(crate) use self::acc::{Acc, AccCommand, AccLayer, AccLink, AccStats, AccUp, Coding};
 pub(crate) use self::atp::{AtpGet, AtpLimits, AtpPeers, AtpProxy, AtpServe};
 use crate::select::Select;
 use crate::target::{Host, Target};

@@ -1,10 +1,11 @@
-//! Whatever a host sends, or a peer says it has carried: packets of IP come out as they went in, but for what TCP does not see.
+//! Whatever a host or a switch sends, or a peer says it has carried: packets of IP come out as they went in, but for what TCP does not see, and
+//! frames but for marks.
 #![no_main]
 
 use std::net::IpAddr;
 
 use libfuzzer_sys::fuzz_target;
-use weir_proto::acc::packet::{Look, Pair, checksum, flow_of, restore};
+use weir_proto::acc::packet::{Look, Pair, checksum, flow_of, restore, restore_frame};
 use weir_proto::ecn::Codepoint;
 
 /// Headers of IP and of TCP, with options.
@@ -61,6 +62,23 @@ fuzz_target!(|bytes: &[u8]| {
         assert_eq!((again.pair, again.flow, again.matters), (look.pair, look.flow, look.matters));
         assert_eq!(again.ecn, if marked { Codepoint::Ce } else { look.ecn });
     }
+    let ends = Pair { local: [192, 0, 2, 1].into(), remote: [192, 0, 2, 2].into() };
+    if let Ok(look) = Look::at_frame(ends, packet) {
+        let mut carried = Vec::new();
+        look.carry(packet, &[], &mut carried);
+        assert_eq!((carried.len(), look.pair), (look.carried_bytes(packet.len()), ends));
+        assert_eq!(flow_of(&ends, &carried), look.flow);
+        assert!(restore(&ends, ecn, &carried, &mut Vec::new()).is_err(), "a frame is no packet of a host");
+        let mut came = Vec::new();
+        restore_frame(ecn, &carried, &mut came).expect("it was carried");
+        let again = Look::at_frame(ends, &came).expect("it is a frame still");
+        assert_eq!((again.flow, again.matters), (look.flow, look.matters));
+        // A mark, and the checksum over it.
+        assert!(came == packet || ecn.is_ce() && came.iter().zip(packet).filter(|(a, b)| a != b).count() <= 3);
+    }
+    let mut came = vec![7; 3];
+    let _ = restore_frame(ecn, packet, &mut came);
+    assert_eq!(came[..3], [7; 3]);
     let hosts: [(IpAddr, IpAddr); 2] =
         [([10, 0, 0, 1].into(), [10, 0, 0, 2].into()), ([0xfd; 16].into(), [0xfe; 16].into())];
     for (local, remote) in hosts {

@@ -1,21 +1,23 @@
-//! `fountain acc`: TCP-ACC's layer on this host.
+//! `fountain acc`: TCP-ACC's layer on this host, or on a link of a switch.
 
 mod control;
 mod key;
 mod metrics;
 mod table;
 
+use std::net::SocketAddr;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use proto::acc::redundancy::Policy;
 use proto::acc::{Config, Event, Strategy};
 use serde_json::{Value, json};
-use udp::acc::{News, Options, Statistics};
+use udp::acc::{News, Options, Serves, Statistics};
 use udp::tun::Routing;
 
 use crate::Failure;
-use crate::args::{Acc, AccCommand, AccStats, AccUp, Coding};
+use crate::args::{Acc, AccCommand, AccLayer, AccLink, AccStats, AccUp, Coding};
 use crate::console::{complain, print, say};
 use crate::retry::on_stop;
 use crate::serve::seconds;
@@ -26,12 +28,13 @@ const COPIES: u32 = 3;
 pub(crate) fn run(args: &Acc) -> Result<ExitCode, Failure> {
     match &args.command {
         AccCommand::Up(args) => up(args),
+        AccCommand::Link(args) => link(args),
         AccCommand::Stats(args) => stats(args),
         AccCommand::Key(args) => key::make(&args.file).map(|()| ExitCode::SUCCESS),
     }
 }
 
-fn strategy(args: &AccUp) -> Result<Strategy, Failure> {
+fn strategy(args: &AccLayer) -> Result<Strategy, Failure> {
     let number = |option: &str, value: f64| {
         let good = value.is_finite() && value >= 0.0;
         if good { Ok(value) } else { Err(Failure::usage(format!("{option}: a number that is not negative"))) }
@@ -55,27 +58,34 @@ fn strategy(args: &AccUp) -> Result<Strategy, Failure> {
 }
 
 fn up(args: &AccUp) -> Result<ExitCode, Failure> {
+    let serves = Serves::Host {
+        peers: args.peers.clone(),
+        may_be_peers: args.to.clone(),
+        routing: Routing { table: args.table, preference: args.table },
+    };
+    serve(serves, args.mtu, &args.layer, "TCP to hosts that run the layer, too, goes through it")
+}
+
+fn link(args: &AccLink) -> Result<ExitCode, Failure> {
+    let what = format!("a link to {}, once that is there, for a switch", args.other);
+    serve(Serves::Port { other: args.other }, args.mtu, &args.layer, &what)
+}
+
+/// Runs the layer until it is interrupted. `what` says what its device is for.
+fn serve(serves: Serves, mtu: u16, args: &AccLayer, what: &str) -> Result<ExitCode, Failure> {
     let patience = Duration::try_from_secs_f64(args.patience / 1000.0)
         .map_err(|e| Failure::usage(format!("--patience: {e}")))?;
     let mut layer = Config::new(key::read(&args.key)?, strategy(args)?);
     (layer.most_patience, layer.max_held_bytes, layer.clear) = (patience, args.memory, args.clear);
     let every = args.stats.map(|every| seconds("--stats", every)).transpose()?;
-    let options = Options {
-        layer,
-        port: args.port,
-        device: args.device.clone(),
-        mtu: args.mtu.into(),
-        peers: args.peers.clone(),
-        may_be_peers: args.to.clone(),
-        routing: Routing { table: args.table, preference: args.table },
-    };
+    let options = Options { layer, port: args.port, device: args.device.clone(), mtu: mtu.into(), serves };
     let acc = udp::acc::Acc::start(options).map_err(Failure::new)?;
     let handle = acc.handle();
     let stop = acc.handle();
     on_stop(move || stop.stop())?;
     let control = control::serve(args.control.as_deref(), acc.device(), acc.handle())?;
     let metrics = args.metrics.map(|address| metrics::serve(address, acc.handle())).transpose()?;
-    begun(args, acc.device(), control.path(), metrics);
+    begun(args, what, acc.device(), control.path(), metrics);
     if let Some(every) = every {
         let (handle, json) = (handle.clone(), args.json);
         std::thread::spawn(move || {
@@ -95,7 +105,7 @@ fn up(args: &AccUp) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn begun(args: &AccUp, device: &str, control: &std::path::Path, metrics: Option<std::net::SocketAddr>) {
+fn begun(args: &AccLayer, what: &str, device: &str, control: &Path, metrics: Option<SocketAddr>) {
     if args.json {
         say(&json!({
             "event": "up",
@@ -106,7 +116,7 @@ fn begun(args: &AccUp, device: &str, control: &std::path::Path, metrics: Option<
         }));
         return;
     }
-    print(format_args!("{device} is up; TCP to hosts that run the layer, too, goes through it"));
+    print(format_args!("{device} is up: {what}"));
     if let Some(address) = metrics {
         print(format_args!("metrics on http://{address}/metrics"));
     }

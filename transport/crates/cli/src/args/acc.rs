@@ -29,6 +29,7 @@ pub(crate) struct Acc {
 #[derive(Debug, Subcommand)]
 pub(crate) enum AccCommand {
     Up(Box<AccUp>),
+    Link(Box<AccLink>),
     Stats(AccStats),
     Key(AccKey),
 }
@@ -43,9 +44,6 @@ pub(crate) enum AccCommand {
 #[derive(Debug, clap::Args)]
 #[command(args_override_self = true)]
 pub(crate) struct AccUp {
-    /// The key that all hosts share, as `fountain acc key` makes it
-    #[arg(long, value_name = "FILE")]
-    pub(crate) key: PathBuf,
     /// A file of TOML with options, as in: key = "/etc/fountain/acc.key", to = ["10.0.0.0/8"]. What is on the command line prevails
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
@@ -55,15 +53,52 @@ pub(crate) struct AccUp {
     /// Hosts that may run it: each is asked when a connection is opened to it (may be given several times)
     #[arg(long, value_name = "PREFIX")]
     pub(crate) to: Vec<ipnet::IpNet>,
+    /// The longest packet of IP that the network carries; paths that are known to carry less are heeded
+    #[arg(long, value_name = "BYTES", default_value_t = 1500, value_parser = clap::value_parser!(u16).range(1280..))]
+    pub(crate) mtu: u16,
+    /// The table of routes, and the place of the rule that leads there
+    #[arg(long, value_name = "NUMBER", default_value_t = 4881, value_parser = clap::value_parser!(u32).range(1..32766))]
+    pub(crate) table: u32,
+    #[command(flatten)]
+    pub(crate) layer: AccLayer,
+}
+
+/// Make a port of a switch that is a link, with the layer on it, to another switch that has one. A prototype.
+///
+/// It makes an interface (TAP) to be added to the switch. Frames that leave by it come in by the other switch's: TCP's are protected, others
+/// are carried. So hosts need nothing, and it pays for connections that the switch sends this way because their usual one loses packets.
+/// The port has no carrier, and is down to the switch, as long as the other end is not there.
+///
+///   On each of the two:   fountain acc link --key acc.key --other 192.0.2.2 --device acc0
+///                         ovs-vsctl add-port br0 acc0
+///
+/// Datagrams to the other end must not go out by this port: let the switch send TCP alone this way. Frames are 80 bytes longer
+/// between the two (100 in IPv6), so what is between them has to carry packets of 1,600 bytes for hosts to have their 1,500.
+#[derive(Debug, clap::Args)]
+#[command(args_override_self = true, verbatim_doc_comment)]
+pub(crate) struct AccLink {
+    /// The address of the other end, which need not be there yet
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) other: IpAddr,
+    /// The longest packet of IP that the network between both ends carries
+    #[arg(long, value_name = "BYTES", default_value_t = 1600, value_parser = clap::value_parser!(u16).range(1280..))]
+    pub(crate) mtu: u16,
+    #[command(flatten)]
+    pub(crate) layer: AccLayer,
+}
+
+/// What the layer is like, for a host or a link.
+#[derive(Debug, clap::Args)]
+pub(crate) struct AccLayer {
+    /// The key that all hosts share, as `fountain acc key` makes it
+    #[arg(long, value_name = "FILE")]
+    pub(crate) key: PathBuf,
     /// The interface's name; %d is a number
     #[arg(long, value_name = "NAME", default_value = "acc%d")]
     pub(crate) device: String,
     /// The port of UDP, the same at all hosts
     #[arg(long, value_name = "PORT", default_value_t = proto::acc::DEFAULT_PORT, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) port: u16,
-    /// The longest packet of IP that the network carries; paths that are known to carry less are heeded
-    #[arg(long, value_name = "BYTES", default_value_t = 1500, value_parser = clap::value_parser!(u16).range(1280..))]
-    pub(crate) mtu: u16,
     /// What is sent beside TCP's packets
     #[arg(long, value_enum, default_value_t = Coding::Acc)]
     pub(crate) coding: Coding,
@@ -94,9 +129,6 @@ pub(crate) struct AccUp {
     /// Leave TCP's packets in clear, as they are without the layer, and authenticate only its own headers: a fifth less work
     #[arg(long)]
     pub(crate) clear: bool,
-    /// The table of routes, and the place of the rule that leads there
-    #[arg(long, value_name = "NUMBER", default_value_t = 4881, value_parser = clap::value_parser!(u32).range(1..32766))]
-    pub(crate) table: u32,
     /// Where `stats` is answered; by default /run/fountain/acc-DEVICE.sock, or the same below
     /// $XDG_RUNTIME_DIR where that is not allowed
     #[arg(long, value_name = "FILE")]

@@ -2,11 +2,15 @@
 //!
 //! ```text
 //! carried   0 | the packet
+//!           1 | a frame of Ethernet
 //!           4 | time to live 8 | traffic class 8 | what follows on its header of IPv4
 //!           6 | hop limit 8    | traffic class 8 | what follows on its header of IPv6
 //! ```
 //! Headers of IP are left out of TCP's packets between the two addresses of the datagram, unless they have options or are fragments. That is all
 //! but a few; 20 or 40 bytes of each are won. The flow label of IPv6 is not carried: it is the network's, and TCP does not see it.
+//!
+//! Frames are what goes over a link between two switches: whole, whoever they are from, as the hosts behind the switches are others than the two
+//! that the datagrams go between. A host's layer takes none, and a link's nothing else.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -15,10 +19,16 @@ use thiserror::Error;
 use crate::ecn::Codepoint;
 
 const WHOLE: u8 = 0;
+const FRAME: u8 = 1;
 const IPV4: u8 = 4;
 const IPV6: u8 = 6;
 const IPV4_BYTES: usize = 20;
 const IPV6_BYTES: usize = 40;
+/// Bytes of a frame's two addresses, and of its type behind them.
+pub const ETHERNET_BYTES: usize = 14;
+const TAG_BYTES: usize = 4;
+const VLANS: [u16; 2] = [0x8100, 0x88a8];
+const ETHERTYPES: [(u16, u8); 2] = [(0x0800, 4), (0x86dd, 6)];
 /// Bytes in front of what follows on a header that is left out.
 pub const FORM_BYTES: usize = 3;
 const TCP: u8 = 6;
@@ -57,10 +67,19 @@ impl FlowKey {
 #[error("no packet of IP between the two hosts")]
 pub struct NotIp;
 
+/// What a packet is carried as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    Whole,
+    Frame,
+    /// Without its header of IP, of so many bytes.
+    Headless(usize),
+}
+
 /// What a packet says of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Look {
-    /// Whose it is.
+    /// Between whom it goes, or, of a frame, the ends of its link.
     pub pair: Pair,
     /// The direction of a connection that it is part of, if it is TCP's.
     pub flow: Option<FlowKey>,
@@ -68,8 +87,7 @@ pub struct Look {
     pub matters: bool,
     /// Its mark.
     pub ecn: Codepoint,
-    /// Bytes of its header of IP, if that can be left out.
-    leave_out: Option<usize>,
+    form: Form,
     hops: u8,
     class: u8,
 }
@@ -87,21 +105,44 @@ impl Look {
         }
     }
 
+    /// Looks at a frame of Ethernet that is to go over the link between `ends`. If that is not TCP's, it is of no flow.
+    ///
+    /// # Errors
+    /// [`NotIp`]: its header is cut off.
+    pub fn at_frame(ends: Pair, frame: &[u8]) -> Result<Look, NotIp> {
+        let inside = &frame[inside(frame)?..];
+        let other = Look {
+            pair: ends,
+            flow: None,
+            matters: false,
+            ecn: Codepoint::NotEct,
+            form: Form::Frame,
+            hops: 0,
+            class: 0,
+        };
+        // Of a short frame, what follows on its packet is padding.
+        let look = ip_bytes(inside).and_then(|bytes| Look::at(inside.get(..bytes)?).ok());
+        Ok(look.map_or(other, |look| Look { pair: ends, form: Form::Frame, ..look }))
+    }
+
     /// Bytes of the packet's carried form, of which the packet has `len`.
     pub fn carried_bytes(&self, len: usize) -> usize {
-        self.leave_out.map_or(1 + len, |header| FORM_BYTES + len - header)
+        match self.form {
+            Form::Whole | Form::Frame => 1 + len,
+            Form::Headless(header) => FORM_BYTES + len - header,
+        }
     }
 
     /// Appends what the packet is carried as; it may be given in two parts, the first of which has its headers.
     pub fn carry(&self, head: &[u8], rest: &[u8], out: &mut Vec<u8>) {
-        match self.leave_out {
-            Some(header) => {
+        match self.form {
+            Form::Headless(header) => {
                 let form = if header == IPV4_BYTES { IPV4 } else { IPV6 };
                 out.extend([form, self.hops, self.class]);
                 out.extend_from_slice(&head[header..]);
             }
-            None => {
-                out.push(WHOLE);
+            Form::Whole | Form::Frame => {
+                out.push(if self.form == Form::Frame { FRAME } else { WHOLE });
                 out.extend_from_slice(head);
             }
         }
@@ -119,6 +160,27 @@ fn ipv4_at(bytes: &[u8], at: usize) -> Option<IpAddr> {
 
 fn ipv6_at(bytes: &[u8], at: usize) -> Option<IpAddr> {
     Some(Ipv6Addr::from(*bytes.get(at..)?.first_chunk::<16>()?).into())
+}
+
+/// Where what a frame carries begins, which is its end if that is not IP.
+fn inside(frame: &[u8]) -> Result<usize, NotIp> {
+    let mut at = ETHERNET_BYTES;
+    while VLANS.contains(&u16_at(frame, at - 2).ok_or(NotIp)?) {
+        at += TAG_BYTES;
+    }
+    let ethertype = u16_at(frame, at - 2);
+    let version =
+        ETHERTYPES.iter().find(|(number, _)| Some(*number) == ethertype).map(|(_, version)| *version);
+    let is_ip = version.is_some() && frame.get(at).map(|first| first >> 4) == version;
+    Ok(if is_ip { at } else { frame.len() })
+}
+
+/// Bytes of a packet of IP, as it says itself.
+fn ip_bytes(packet: &[u8]) -> Option<usize> {
+    match packet.first()? >> 4 {
+        4 => u16_at(packet, 2).map(usize::from),
+        _ => u16_at(packet, 4).map(|bytes| IPV6_BYTES + usize::from(bytes)),
+    }
 }
 
 /// Ports, and whether TCP would send it again, of a segment that is whole.
@@ -140,8 +202,9 @@ fn at_ipv4(packet: &[u8]) -> Option<Look> {
     let is_whole = fragment & !DONT_FRAGMENT == 0;
     let tcp = if packet[9] == TCP && is_whole { segment(transport) } else { None };
     // Fragments need their number, and options are rare.
-    let leave_out = (tcp.is_some() && fragment == DONT_FRAGMENT && !has_options).then_some(IPV4_BYTES);
-    Some(look(pair, tcp, leave_out, packet[8], packet[1]))
+    let headless = tcp.is_some() && fragment == DONT_FRAGMENT && !has_options;
+    let form = if headless { Form::Headless(IPV4_BYTES) } else { Form::Whole };
+    Some(look(pair, tcp, form, packet[8], packet[1]))
 }
 
 fn at_ipv6(packet: &[u8]) -> Option<Look> {
@@ -149,17 +212,18 @@ fn at_ipv6(packet: &[u8]) -> Option<Look> {
     let transport = packet.get(IPV6_BYTES..)?;
     let class = (u16_at(packet, 0)? >> 4) as u8;
     let tcp = if packet[6] == TCP { segment(transport) } else { None };
-    Some(look(pair, tcp, tcp.map(|_| IPV6_BYTES), packet[7], class))
+    let form = if tcp.is_some() { Form::Headless(IPV6_BYTES) } else { Form::Whole };
+    Some(look(pair, tcp, form, packet[7], class))
 }
 
-fn look(pair: Pair, tcp: Option<([u16; 2], bool)>, leave_out: Option<usize>, hops: u8, class: u8) -> Look {
+fn look(pair: Pair, tcp: Option<([u16; 2], bool)>, form: Form, hops: u8, class: u8) -> Look {
     let key = |[from, to]: [u16; 2]| FlowKey { from: (pair.local, from), to: (pair.remote, to) };
     Look {
         pair,
         flow: tcp.map(|(ports, _)| key(ports)),
         matters: tcp.is_some_and(|(_, matters)| matters),
         ecn: Codepoint::from_bits(class),
-        leave_out,
+        form,
         hops,
         class,
     }
@@ -169,6 +233,7 @@ fn look(pair: Pair, tcp: Option<([u16; 2], bool)>, leave_out: Option<usize>, hop
 pub fn flow_of(pair: &Pair, carried: &[u8]) -> Option<FlowKey> {
     match carried.split_first()? {
         (&WHOLE, packet) => Look::at(packet).ok()?.flow,
+        (&FRAME, frame) => Look::at_frame(*pair, frame).ok()?.flow,
         (_, rest) => {
             let ports = (u16_at(rest, FORM_BYTES - 1)?, u16_at(rest, FORM_BYTES + 1)?);
             Some(FlowKey { from: (pair.remote, ports.0), to: (pair.local, ports.1) })
@@ -215,6 +280,20 @@ pub fn restore(pair: &Pair, ecn: Codepoint, carried: &[u8], out: &mut Vec<u8>) -
             out.extend_from_slice(rest);
         }
         _ => return Err(NotIp),
+    }
+    Ok(())
+}
+
+/// Appends the frame that was carried over a link in a datagram with the mark `ecn`, which the packet in it takes over as in [`restore`].
+///
+/// # Errors
+/// [`NotIp`]: no frame was carried.
+pub fn restore_frame(ecn: Codepoint, carried: &[u8], out: &mut Vec<u8>) -> Result<(), NotIp> {
+    let [FRAME, frame @ ..] = carried else { return Err(NotIp) };
+    let at = out.len() + inside(frame)?;
+    out.extend_from_slice(frame);
+    if ecn.is_ce() && Look::at(&out[at..]).is_ok_and(|look| look.ecn.is_capable()) {
+        mark(&mut out[at..]);
     }
     Ok(())
 }
@@ -334,6 +413,60 @@ mod tests {
         assert_eq!(out, udp);
     }
 
+    /// A frame with so many tags of VLANs around a packet, and padding behind it.
+    fn frame(vlans: usize, ethertype: [u8; 2], packet: &[u8], padding: usize) -> Vec<u8> {
+        let mut frame = vec![2; 12];
+        for _ in 0..vlans {
+            frame.extend([0x81, 0, 0, 7]);
+        }
+        frame.extend(ethertype);
+        frame.extend_from_slice(packet);
+        frame.extend(vec![0; padding]);
+        frame
+    }
+
+    const ENDS: Pair = Pair {
+        local: IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)),
+        remote: IpAddr::V4(Ipv4Addr::new(192, 0, 2, 2)),
+    };
+
+    #[test]
+    fn frames_come_out_as_they_went_in_whoever_they_are_from() {
+        let acknowledgement = ipv4(0, &tcp(0x10, b""));
+        for (frame, flow, matters) in [
+            (frame(0, [8, 0], &ipv4(0, &tcp(0x18, b"x")), 0), true, true),
+            (frame(2, [8, 0], &ipv4(0, &tcp(0x18, b"x")), 0), true, true),
+            (frame(1, [0x86, 0xdd], &ipv6(0, &tcp(0x18, b"x")), 0), true, true),
+            (frame(0, [8, 0], &acknowledgement, 6), true, false),
+            (frame(0, [8, 6], &acknowledgement, 0), false, false),
+            (frame(0, [0x86, 0xdd], &acknowledgement, 0), false, false),
+        ] {
+            let look = Look::at_frame(ENDS, &frame).unwrap();
+            assert_eq!((look.pair, look.flow.is_some(), look.matters), (ENDS, flow, matters), "{frame:?}");
+            let (mut carried, mut out) = (Vec::new(), Vec::new());
+            look.carry(&frame, &[], &mut carried);
+            assert_eq!(carried.len(), look.carried_bytes(frame.len()));
+            assert_eq!(flow_of(&ENDS, &carried), look.flow);
+            restore_frame(Codepoint::NotEct, &carried, &mut out).unwrap();
+            assert_eq!(out, frame);
+            assert_eq!(restore(&ENDS, Codepoint::NotEct, &carried, &mut out), Err(NotIp));
+        }
+        assert_eq!(Look::at_frame(ENDS, &[2; 13]), Err(NotIp));
+        assert_eq!(Look::at_frame(ENDS, &frame(3, [0x81, 0], &[], 0)[..26]), Err(NotIp));
+        assert_eq!(restore_frame(Codepoint::NotEct, &[WHOLE, 0x45], &mut Vec::new()), Err(NotIp));
+    }
+
+    #[test]
+    fn marks_reach_the_packets_in_frames() {
+        let of = |class| frame(1, [8, 0], &ipv4(class, &tcp(0x10, b"x")), 0);
+        for (class, expected) in [(2, 3), (0, 0)] {
+            let (mut carried, mut out) = (Vec::new(), vec![9; 5]);
+            Look::at_frame(ENDS, &of(class)).unwrap().carry(&of(class), &[], &mut carried);
+            restore_frame(Codepoint::Ce, &carried, &mut out).unwrap();
+            assert_eq!(out[5..], of(expected));
+        }
+    }
+
     #[test]
     fn acknowledgements_alone_do_not_matter_and_beginnings_and_ends_do() {
         for (flags, data, matters) in
@@ -380,6 +513,8 @@ mod tests {
             let pair = Pair { local: [10, 0, 0, 1].into(), remote: [10, 0, 0, 2].into() };
             let mut out = Vec::new();
             let _ = restore(&pair, Codepoint::Ce, &bytes, &mut out);
+            let _ = restore_frame(Codepoint::Ce, &bytes, &mut out);
+            let _ = Look::at_frame(pair, &bytes);
             let _ = flow_of(&pair, &bytes);
         }
     }

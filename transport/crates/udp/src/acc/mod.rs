@@ -1,6 +1,7 @@
-//! TCP-ACC's layer on a host: between a device, through which TCP's packets to peers go, and sockets of UDP.
+//! TCP-ACC's layer on a host, or at a port of a switch: between a device and sockets of UDP.
 
 mod notice;
+mod side;
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -12,24 +13,20 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use proto::Time;
-use proto::acc::packet::{FORM_BYTES, Look, Pair, restore};
+use proto::acc::packet::Pair;
 use proto::acc::{Arrival, Config, Counters, Event, Layer, Outbox, PeerStatistics};
-use wire::acc::{NUMBERED_BYTES, PACKET_BYTES, TAG_BYTES};
 
 use crate::clock::Clock;
-use crate::path::{local_address, path_mtu};
+use crate::path::local_address;
 use crate::poller::{Events, Interest, Poller};
 use crate::socket::{Buffers, DataSocket};
-use crate::tun::{Device, Joining, MOST_BYTES, Routes, Routing, split};
+use crate::tun::{Device, MOST_BYTES, Routing};
 use notice::{Openings, Said, listen_to_errors, said};
+use side::Side;
 
 /// Packets that are read from the device before somebody else has a turn.
 const BATCH: usize = 16;
-/// A sum is so much longer than the longest of its packets.
-const SUM_BYTES: usize = 2;
 const UDP_BYTES: usize = 8;
-/// What a path of IP carries at least (RFC 8200, section 5; hardly any of IPv4 carries less).
-const LEAST_MTU: usize = 1280;
 
 /// Whether there is a way to a peer is tried so often.
 const FIND_WAYS: Duration = Duration::from_secs(2);
@@ -37,11 +34,6 @@ const FIND_WAYS: Duration = Duration::from_secs(2);
 const DEVICE: usize = 0;
 const OPENINGS: usize = 1;
 const SOCKETS: usize = 2;
-
-/// By how much a packet is longer on the wire than without the layer: of IPv4, whose header is left out, or of IPv6.
-const fn overhead() -> usize {
-    UDP_BYTES + PACKET_BYTES + NUMBERED_BYTES + SUM_BYTES + FORM_BYTES + TAG_BYTES
-}
 
 /// How the layer is set up.
 #[derive(Clone, Debug)]
@@ -54,12 +46,37 @@ pub struct Options {
     pub device: String,
     /// The longest packet of IP to send, unless a path is known to carry less.
     pub mtu: usize,
-    /// Hosts that are peers, or will be.
-    pub peers: Vec<IpAddr>,
-    /// Hosts that may be: they are asked when a connection is opened to them.
-    pub may_be_peers: Vec<IpNet>,
-    /// The rule and the table for TCP's packets.
-    pub routing: Routing,
+    /// Whom it serves.
+    pub serves: Serves,
+}
+
+/// Whose packets the layer carries.
+#[derive(Clone, Debug)]
+pub enum Serves {
+    /// This host's TCP.
+    Host {
+        /// Hosts that are peers, or will be.
+        peers: Vec<IpAddr>,
+        /// Hosts that may be: they are asked when a connection is opened to them.
+        may_be_peers: Vec<IpNet>,
+        /// The rule and the table for TCP's packets.
+        routing: Routing,
+    },
+    /// A switch, which has the device as a port: a link to another switch, which has the same.
+    Port {
+        /// The address of the link's other end.
+        other: IpAddr,
+    },
+}
+
+impl Serves {
+    /// Peers that are known beforehand, and those that may be.
+    fn peers(&self) -> (Vec<IpAddr>, &[IpNet]) {
+        match self {
+            Serves::Host { peers, may_be_peers, .. } => (peers.clone(), may_be_peers),
+            Serves::Port { other } => (vec![*other], &[]),
+        }
+    }
 }
 
 /// What has happened.
@@ -116,7 +133,7 @@ impl Acc {
         let shared = Arc::new(Shared { poller, stop: AtomicBool::new(false), orders: Mutex::default() });
         let (tell, news) = channel();
         let engine = Engine::new(options, shared.clone(), tell)?;
-        let device = engine.device.name().to_owned();
+        let device = engine.side.device().name().to_owned();
         let thread = std::thread::Builder::new().name("acc".to_owned()).spawn(move || engine.run())?;
         Ok(Acc { shared, thread: Some(thread), news, device })
     }
@@ -181,27 +198,15 @@ impl Handle {
 struct Engine {
     options: Options,
     shared: Arc<Shared>,
-    tell: Sender<News>,
     clock: Clock,
-    device: Device,
+    side: Side,
     openings: Option<Openings>,
     sockets: Vec<DataSocket>,
     layer: Layer,
     out: Outbox,
-    joining: Joining,
-    routes: Sender<Route>,
-    routing: Option<JoinHandle<()>>,
     /// Named peers to which there was no way so far, and when to try again.
     without_way: Vec<IpAddr>,
     find_ways_at: Option<Time>,
-    undelivered: u64,
-}
-
-/// For the thread that changes routes, as that takes milliseconds.
-enum Route {
-    Up(Pair, usize, Event),
-    Down(Pair, Event),
-    Shorten(Pair, usize),
 }
 
 impl Engine {
@@ -209,8 +214,12 @@ impl Engine {
         let in_words = |what: &str, e: io::Error| io::Error::new(e.kind(), format!("{what}: {e}"));
         // In this order: what is opened last is closed first when the process is killed, and a device takes its time. Sockets that are
         // closed tell peers that nobody listens any more.
-        let device = Device::open(&options.device)?;
-        let openings = match options.may_be_peers.is_empty() {
+        let device = match options.serves {
+            Serves::Host { .. } => Device::open(&options.device)?,
+            Serves::Port { .. } => Device::open_port(&options.device)?,
+        };
+        let (peers, may_be_peers) = options.serves.peers();
+        let openings = match may_be_peers.is_empty() {
             true => None,
             false => {
                 Some(Openings::open().map_err(|e| in_words("cannot see connections that are opened", e))?)
@@ -228,10 +237,14 @@ impl Engine {
                 Err(e) => return Err(in_words(&format!("UDP port {}", options.port), e)),
             }
         }
-        let mtu = options.mtu - overhead();
-        let routes = Routes::set_up(device.name(), mtu, &options.routing, sockets.len() > 1)?;
+        let side = match &options.serves {
+            Serves::Host { routing, .. } => {
+                Side::host(device, options.mtu, routing, sockets.len() > 1, tell)?
+            }
+            Serves::Port { other } => Side::port(device, options.mtu, *other, tell)?,
+        };
         let poller = &shared.poller;
-        poller.add(&device, DEVICE, Interest::Read)?;
+        poller.add(side.device(), DEVICE, Interest::Read)?;
         if let Some(openings) = &openings {
             poller.add(openings, OPENINGS, Interest::Read)?;
         }
@@ -242,27 +255,17 @@ impl Engine {
         // A datagram of IPv6 carries less, of a packet that has the longer header left out.
         let max_datagram_bytes = options.mtu - 40 - UDP_BYTES;
         let config = Config { port: options.port, max_datagram_bytes, ..options.layer.clone() };
-        let (to_routes, from_engine) = channel();
-        let trouble = tell.clone();
-        let routing = std::thread::Builder::new().name("acc-routes".to_owned()).spawn(move || {
-            change_routes(&routes, &from_engine, &trouble);
-        })?;
         Ok(Engine {
             layer: Layer::new(config, &seed),
-            without_way: options.peers.clone(),
+            without_way: peers,
             find_ways_at: Some(Time::ZERO),
             options,
             shared,
-            tell,
             clock: Clock::start(),
-            device,
+            side,
             openings,
             sockets,
             out: Outbox::default(),
-            joining: Joining::new(),
-            routes: to_routes,
-            routing: Some(routing),
-            undelivered: 0,
         })
     }
 
@@ -284,11 +287,9 @@ impl Engine {
             }
             let now = self.clock.now();
             if self.layer.poll_timeout().is_some_and(|at| at <= now) {
-                let Engine { layer, out, joining, device, undelivered, .. } = &mut self;
-                layer.handle_timeout(now, out, &mut |pair, ecn, carried| {
-                    give(joining, device, undelivered, pair, ecn, carried);
-                });
-                self.finish_joining();
+                let Engine { layer, out, side, .. } = &mut self;
+                layer.handle_timeout(now, out, &mut |pair, ecn, carried| side.give(pair, ecn, carried));
+                side.finish();
             }
             self.obey();
             self.tell_events();
@@ -307,10 +308,14 @@ impl Engine {
         let (mut without, is_first) = (Vec::new(), self.find_ways_at == Some(Time::ZERO));
         for remote in std::mem::take(&mut self.without_way) {
             match local_address(SocketAddr::new(remote, self.options.port)) {
-                Ok(local) => self.layer.look_for(now, Pair { local, remote }, true, &mut self.out),
+                Ok(local) => {
+                    let pair = Pair { local, remote };
+                    self.side.found(pair);
+                    self.layer.look_for(now, pair, true, &mut self.out);
+                }
                 Err(e) => {
                     if is_first {
-                        self.trouble(format!("no way to {remote} yet: {e}"));
+                        self.side.trouble(format!("no way to {remote} yet: {e}"));
                     }
                     without.push(remote);
                 }
@@ -320,37 +325,33 @@ impl Engine {
         self.find_ways_at = (!self.without_way.is_empty()).then(|| now + FIND_WAYS);
     }
 
-    fn trouble(&self, what: String) {
-        let _ = self.tell.send(News::Trouble(what));
-    }
-
     fn read_device(&mut self, packet: &mut [u8]) -> io::Result<()> {
         for _ in 0..BATCH {
-            let Some(length) = self.device.read(packet)? else { break };
             let now = self.clock.now();
-            let Engine { layer, out, .. } = self;
+            let Engine { layer, side, out, .. } = self;
             let mut stray = None;
-            let done = split(&mut packet[..length], |head, rest| match Look::at(head) {
-                Ok(look) if !layer.send(now, &look, head, rest, out) => stray = look.flow.map(|_| look.pair),
-                Ok(_) => {}
-                Err(_) => stray = None,
-            });
-            if done.is_err() {
-                self.undelivered += 1;
-            }
+            let is_there = side.read(packet, |look, head, rest| {
+                if !layer.send(now, look, head, rest, out) {
+                    stray = look.flow.map(|_| look.pair);
+                }
+            })?;
             if let Some(pair) = stray {
                 // Another one of our addresses, or a route that is about to go.
                 self.layer.look_for(now, pair, false, &mut self.out);
             }
             self.flush();
+            if !is_there {
+                break;
+            }
         }
         Ok(())
     }
 
     fn see_openings(&mut self) {
+        let (_, may_be_peers) = self.options.serves.peers();
         while let Some(pair) = self.openings.as_ref().and_then(Openings::next) {
             let is_local = pair.remote.is_loopback() || pair.remote == pair.local;
-            if !is_local && self.options.may_be_peers.iter().any(|net| net.contains(&pair.remote)) {
+            if !is_local && may_be_peers.iter().any(|net| net.contains(&pair.remote)) {
                 self.layer.look_for(self.clock.now(), pair, false, &mut self.out);
             }
         }
@@ -358,19 +359,17 @@ impl Engine {
 
     fn read_socket(&mut self, which: usize, buffers: &mut Buffers) -> io::Result<()> {
         let now = self.clock.now();
-        let Engine { layer, out, joining, device, undelivered, sockets, .. } = self;
-        let mut deliver = |pair: &Pair, ecn, carried: &[u8]| {
-            give(joining, device, undelivered, pair, ecn, carried);
-        };
+        let Engine { layer, out, side, sockets, .. } = self;
         sockets[which].receive(buffers, |received| {
             let (remote, port) = (received.from.ip().to_canonical(), received.from.port());
             let Some(local) = received.to.map(|to| to.to_canonical()) else { return };
             let arrival = Arrival { pair: Pair { local, remote }, port, ecn: received.ecn };
             for datagram in received.datagrams {
-                layer.receive(now, arrival, datagram, out, &mut deliver);
+                let deliver = &mut |pair: &Pair, ecn, carried: &[u8]| side.give(pair, ecn, carried);
+                layer.receive(now, arrival, datagram, out, deliver);
             }
         })?;
-        self.finish_joining();
+        side.finish();
         if !self.sockets[which].take_told() {
             return Ok(());
         }
@@ -383,23 +382,10 @@ impl Engine {
         Ok(())
     }
 
-    fn finish_joining(&mut self) {
-        let Engine { joining, device, undelivered, .. } = self;
-        joining.finish(|packet| *undelivered += u64::from(!device.write(packet)));
-    }
-
     /// A path carries less than was thought.
     fn shorten(&mut self, remote: IpAddr, mtu: usize) {
-        let mtu = mtu.clamp(LEAST_MTU, self.options.mtu) - overhead();
-        let pairs: Vec<Pair> = self
-            .layer
-            .peers()
-            .filter(|peer| peer.up && peer.pair.remote == remote)
-            .map(|peer| peer.pair)
-            .collect();
-        for pair in pairs {
-            let _ = self.routes.send(Route::Shorten(pair, mtu));
-        }
+        let peers = self.layer.peers().filter(|peer| peer.up && peer.pair.remote == remote);
+        self.side.shorten(peers.map(|peer| peer.pair), mtu);
     }
 
     fn obey(&mut self) {
@@ -407,11 +393,11 @@ impl Engine {
         for Order::Tell(tell) in orders {
             // Whoever has asked may have gone.
             let _ = tell.send(Statistics {
-                device: self.device.name().to_owned(),
+                device: self.side.device().name().to_owned(),
                 peers: self.layer.peers().collect(),
                 counters: self.layer.counters(),
                 held_bytes: self.layer.held_bytes(),
-                undelivered: self.undelivered,
+                undelivered: self.side.undelivered,
                 unsent: self.sockets.iter().map(DataSocket::refused).sum(),
             });
         }
@@ -419,15 +405,7 @@ impl Engine {
 
     fn tell_events(&mut self) {
         while let Some(event) = self.layer.poll_event() {
-            let route = match event {
-                Event::Up(pair) => {
-                    let known = path_mtu(SocketAddr::new(pair.remote, self.options.port));
-                    let mtu = known.unwrap_or(self.options.mtu).clamp(LEAST_MTU, self.options.mtu);
-                    Route::Up(pair, mtu - overhead(), event)
-                }
-                Event::Down(pair, _) => Route::Down(pair, event),
-            };
-            let _ = self.routes.send(route);
+            self.side.on_event(event, self.options.port);
         }
     }
 
@@ -446,55 +424,5 @@ impl Engine {
                 );
             }
         });
-    }
-}
-
-impl Drop for Engine {
-    fn drop(&mut self) {
-        // The thread ends with its sender, and takes the rule with it.
-        (self.routes, _) = channel();
-        if let Some(thread) = self.routing.take() {
-            let _ = thread.join();
-        }
-    }
-}
-
-/// Gives the host a packet that has come.
-fn give(
-    joining: &mut Joining,
-    device: &Device,
-    undelivered: &mut u64,
-    pair: &Pair,
-    ecn: proto::ecn::Codepoint,
-    carried: &[u8],
-) {
-    let mut refused = 0;
-    let mut broken = false;
-    joining.add(
-        |out| {
-            let begin = out.len();
-            if restore(pair, ecn, carried, out).is_err() {
-                out.truncate(begin);
-                broken = true;
-            }
-        },
-        |packet| refused += u64::from(!device.write(packet)),
-    );
-    *undelivered += refused + u64::from(broken);
-}
-
-/// Changes routes, and tells what has happened once they are as they should be.
-fn change_routes(routes: &Routes, orders: &Receiver<Route>, tell: &Sender<News>) {
-    while let Ok(order) = orders.recv() {
-        let (done, event) = match order {
-            Route::Up(pair, mtu, event) => (routes.add(&pair, mtu), Some(event)),
-            Route::Down(pair, event) => (routes.remove(&pair), Some(event)),
-            Route::Shorten(pair, mtu) => (routes.add(&pair, mtu), None),
-        };
-        let trouble = done.err().map(|e| News::Trouble(e.to_string()));
-        for news in trouble.into_iter().chain(event.map(News::Peer)) {
-            // Whoever listens may have gone.
-            let _ = tell.send(news);
-        }
     }
 }

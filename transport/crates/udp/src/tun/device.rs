@@ -1,4 +1,4 @@
-//! The device that TCP's packets to peers go through: a TUN interface of the kernel.
+//! The devices of the kernel whose packets a process carries: TUN for a host's packets, TAP for a switch's frames.
 
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};
@@ -19,12 +19,29 @@ pub(crate) struct Device {
 }
 
 impl Device {
-    /// Makes an interface of this name, in which `%d` is a number that the kernel chooses.
+    /// Makes an interface of this name, in which `%d` is a number that the kernel chooses. It has packets of IP, each with a header that
+    /// says what is left to do (`virtio_net.h`).
     ///
     /// # Errors
     /// The system has no TUN, or this process may not make interfaces, or there is one of this name.
     pub(crate) fn open(name: &str) -> io::Result<Self> {
-        let told = |e: io::Error| io::Error::new(e.kind(), format!("interface {name}: {e}{}", advice(&e)));
+        let device = Device::make(name, libc::IFF_TUN | libc::IFF_VNET_HDR)?;
+        // SAFETY: the call takes a number.
+        let done = check(unsafe { libc::ioctl(device.file.as_raw_fd(), libc::TUNSETOFFLOAD, OFFLOADS) });
+        done.map_err(|e| told(name, e))?;
+        Ok(device)
+    }
+
+    /// Makes one for a port of a switch. It has frames of Ethernet, as they are on a wire.
+    ///
+    /// # Errors
+    /// As of [`Device::open`].
+    pub(crate) fn open_port(name: &str) -> io::Result<Self> {
+        Device::make(name, libc::IFF_TAP)
+    }
+
+    fn make(name: &str, kind: libc::c_int) -> io::Result<Self> {
+        let told = |e| told(name, e);
         let file = OpenOptions::new()
             .read(true)
             .write(true)
@@ -40,12 +57,10 @@ impl Device {
         for (to, from) in request.ifr_name.iter_mut().zip(c_name.as_bytes()) {
             *to = *from as libc::c_char;
         }
-        let flags = libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_VNET_HDR | libc::IFF_TUN_EXCL;
+        let flags = kind | libc::IFF_NO_PI | libc::IFF_TUN_EXCL;
         request.ifr_ifru.ifru_flags = flags as libc::c_short;
         // SAFETY: the request outlives the call, and is what it takes.
         check(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &raw mut request) }).map_err(told)?;
-        // SAFETY: the call takes a number.
-        check(unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETOFFLOAD, OFFLOADS) }).map_err(told)?;
         let end = request.ifr_name.iter().position(|c| *c == 0).unwrap_or(libc::IFNAMSIZ);
         let name = request.ifr_name[..end].iter().map(|c| char::from(*c as u8)).collect();
         Ok(Device { file, name })
@@ -54,6 +69,15 @@ impl Device {
     /// What it is called.
     pub(crate) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Says whether something is at the other end: a switch sees a port without carrier as down.
+    pub(crate) fn set_carrier(&self, is_there: bool) -> io::Result<()> {
+        let is_there = libc::c_int::from(is_there);
+        // SAFETY: the number outlives the call.
+        let done =
+            check(unsafe { libc::ioctl(self.file.as_raw_fd(), libc::TUNSETCARRIER, &raw const is_there) });
+        done.map_err(|e| told(&self.name, e))
     }
 
     /// Reads a packet with its header; none if there is none.
@@ -75,6 +99,10 @@ impl AsFd for Device {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
+}
+
+fn told(name: &str, e: io::Error) -> io::Error {
+    io::Error::new(e.kind(), format!("interface {name}: {e}{}", advice(&e)))
 }
 
 pub(crate) fn check(done: libc::c_int) -> io::Result<()> {

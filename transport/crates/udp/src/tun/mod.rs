@@ -1,4 +1,4 @@
-//! An interface of the kernel whose packets a process carries: TUN, with long packets, and the routes to it.
+//! Interfaces of the kernel whose packets a process carries: TUN, with long packets, and the routes to it; and TAP, for switches.
 
 mod device;
 mod offload;
@@ -8,5 +8,5 @@ mod routes;
 pub(crate) use device::{Device, check};
 pub(crate) use offload::{Joining, MOST_BYTES, split};
 pub use plain::plain;
-pub(crate) use routes::Routes;
 pub use routes::Routing;
+pub(crate) use routes::{Routes, set_up_port};

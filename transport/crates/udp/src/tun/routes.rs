@@ -46,6 +46,11 @@ fn ip(words: &[&str]) -> io::Result<String> {
     Err(io::Error::other(format!("ip {}: {}", words.join(" "), said.trim())))
 }
 
+/// Sets a device up that is a port of a switch: the host itself has nothing to say there.
+pub(crate) fn set_up_port(device: &str, mtu: usize) -> io::Result<()> {
+    ip(&["link", "set", "dev", device, "addrgenmode", "none", "mtu", &mtu.to_string(), "up"]).map(drop)
+}
+
 impl Routes {
     /// Sets the device up, and the rule.
     pub(crate) fn set_up(device: &str, mtu: usize, routing: &Routing, ipv6: bool) -> io::Result<Self> {
