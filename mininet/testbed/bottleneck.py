@@ -104,19 +104,20 @@ def unpacked(value: bytes) -> Seen:
 
 
 class Bottleneck:
-    """The filter at the egress of ``device``, a device of this namespace whose queue is set.
+    """The filter at the egress of ``device``, whose queue is set, in the network namespace of
+    ``pid`` (None: this one).
 
     Raises BottleneckError if it has not been built, CommandError if the kernel refuses it.
     """
 
-    def __init__(self, device: str, rate_bps: int) -> None:
+    def __init__(self, device: str, rate_bps: int, pid: int | None = None) -> None:
         if not OBJECT.exists():
             raise BottleneckError(f"{OBJECT} has not been built: run 'tools/prepare bpf'")
         self._rate_bps = rate_bps
-        run(["tc", "qdisc", "add", "dev", device, "clsact"])
+        run(["tc", "qdisc", "add", "dev", device, "clsact"], pid=pid)
         bpf = ("bpf", "direct-action", "obj", str(OBJECT), "sec", "tc")
-        run(["tc", "filter", "add", "dev", device, "egress", *bpf])
-        shown = json.loads(run(["tc", "-j", "filter", "show", "dev", device, "egress"]))
+        run(["tc", "filter", "add", "dev", device, "egress", *bpf], pid=pid)
+        shown = json.loads(run(["tc", "-j", "filter", "show", "dev", device, "egress"], pid=pid))
         (number,) = (f["options"]["prog"]["id"] for f in shown if "options" in f)
         program = json.loads(run(["bpftool", "-j", "prog", "show", "id", str(number)]))
         (self._map,) = (str(one) for one in program["map_ids"])

@@ -59,6 +59,16 @@ class Hosts:
         ]
         return Command(argv, name=f"acc up at {name}", log=self.folder / f"{name}.log")
 
+    def link(self, name: str) -> Command:
+        """The end of a link for a switch at this host."""
+        (other,) = (host for host in HOSTS if host != name)
+        argv = [
+            *("ip", "netns", "exec", name, str(find_fountain()), "acc", "link", "--json"),
+            *(f"--key={self.key}", f"--other={address(other)}"),
+            *("--device=acc0", f"--control={self.control(name)}"),
+        ]
+        return Command(argv, name=f"acc link at {name}", log=self.folder / f"{name}.log")
+
     def statistics(self, name: str) -> dict[str, Any]:
         argv = [str(find_fountain()), "acc", "stats", f"--control={self.control(name)}", "--json"]
         found: dict[str, Any] = json.loads(run(argv))
@@ -89,14 +99,14 @@ def two_hosts(folder: Path) -> Iterator[Hosts]:
 class Stream:
     """Bytes from left to right over one connection, for as long as it lasts, and when they came."""
 
-    def __init__(self, family: int = 4) -> None:
+    def __init__(self, family: int = 4, to: str | None = None) -> None:
         self.came: list[float] = []
         self.wrong = 0
         self.bytes = 0
         self._stop = threading.Event()
         kind = socket.AF_INET if family == 4 else socket.AF_INET6
         with inside("right"):
-            listener = socket.create_server((address("right", family), 0), family=kind)
+            listener = socket.create_server((to or address("right", family), 0), family=kind)
         with inside("left"):
             self._out = socket.create_connection(listener.getsockname()[:2], timeout=10)
         self._in, _ = listener.accept()
@@ -253,3 +263,41 @@ def test_metrics_and_what_tcp_is_told(tmp_path: Path) -> None:
             )
             assert "10.9.0.2: round trip" in table
             stream.end()
+
+
+def test_a_link_for_switches_carries_frames_and_is_down_without_its_other_end(
+    tmp_path: Path,
+) -> None:
+    with two_hosts(tmp_path) as hosts:
+        for name in HOSTS:
+            within(name, "ip", "link", "set", "eth", "mtu", "1600")
+        with hosts.link("left") as left:
+            assert left.expect("up")
+            assert "NO-CARRIER" in within("left", "ip", "link", "show", "acc0")
+            with hosts.link("right") as right:
+                assert right.expect("up") and right.expect("peer") and left.expect("peer")
+                # Hosts stand for switches: frames are theirs.
+                for name, number in HOSTS.items():
+                    assert "mtu 1520" in within(name, "ip", "link", "show", "acc0")
+                    within(name, "ip", "address", "add", f"10.8.0.{number}/24", "dev", "acc0")
+                stream = Stream(to="10.8.0.2")
+                peer = address("right")
+                wait_until(
+                    lambda: len(hosts.peers("left")[peer]["flows"]) == 1,
+                    timeout_s=5,
+                    what="the connection is known in its frames",
+                )
+                ping = within("left", "ping", "-c", "1", "-s", "1492", "-M", "do", "10.8.0.2")
+                assert "1 received" in ping
+                os.kill(right.pid, signal.SIGKILL)
+                assert left.expect("gone")
+            assert "NO-CARRIER" in within("left", "ip", "link", "show", "acc0")
+            with hosts.link("right") as right:
+                assert right.expect("up") and right.expect("peer") and left.expect("peer")
+                within("right", "ip", "address", "add", "10.8.0.2/24", "dev", "acc0")
+                stream.longest_gap_s(time.monotonic(), 0.5)
+                assert "NO-CARRIER" not in within("left", "ip", "link", "show", "acc0")
+                stream.end()
+                assert not hosts.statistics("left")["undelivered"]
+                assert right.terminate() == 0
+            assert left.terminate() == 0
