@@ -190,6 +190,10 @@ class Fabric:
         self.changes += bool(expired)
         return expired
 
+    def peer(self, port_id: PortId) -> PortId | None:
+        """The port at the other end of this one's link; None without a link that was seen."""
+        return self._links.far_end(port_id) if self._links.is_seen(port_id) else None
+
     def link_ports(self) -> list[PortId]:
         """The ports that lead, or are presumed to lead, to another switch."""
         return self._links.ports
