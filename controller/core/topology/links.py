@@ -46,6 +46,9 @@ class Links:
         """Whether this port has a link that discovery has found."""
         return port_id in self._seen
 
+    def is_presumed(self, port_id: PortId) -> bool:
+        return port_id in self._presumed
+
     def far_end(self, port_id: PortId) -> PortId:
         return self._seen[port_id][0]
 
