@@ -127,7 +127,10 @@ def test_counters_of_queues_tell_what_a_path_has_left(brokered: Brokered) -> Non
         "capacity_bps": 100 * MBPS,
         "used_bps": pytest.approx(20 * MBPS, rel=1e-6),
         "error_bps": path["error_bps"],
+        "loss": None,
+        "loss_error": None,
     }
+    assert path["loss"] is None
 
 
 def test_ports_without_a_queue_are_counted_by_themselves(brokered: Brokered) -> None:

@@ -221,7 +221,10 @@ def test_a_datapath_id_is_16_hexadecimal_digits_or_a_number(written: str, switch
         ("bandwidth: {reserved_dscp: 64}", "bandwidth.reserved_dscp"),
         ("bandwidth: {spare: -0.1}", "bandwidth.spare"),
         ("bandwidth: {expiry: 0.1 s}", "bandwidth.expiry"),
-        ("protection: {ports: [acc0, '*']}", r"ports: '\*' may fit any port; begin it with letters"),
+        (
+            "protection: {ports: [acc0, '*']}",
+            r"ports: '\*' may fit any port; begin it with letters",
+        ),
         ("protection: {ports: 7}", r"ports: 7 is no list of names; write e.g. \[acc\*\]"),
         ("protection: {on_loss: 0.1 %}", "on_loss: '0.1 %' is not a number; write 0.001"),
         ("protection: {on_loss: 0}", "protection.on_loss"),

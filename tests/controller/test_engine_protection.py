@@ -11,7 +11,7 @@ from controller.core.flows.relearning import RELEARN_AFTER_NS, RELEARN_FOR_NS
 from controller.core.topology.fabric import PORT_GRACE_NS
 from controller.model.effects import Effect, Install, ReadPorts, Withdraw
 from controller.model.entries import HeldEntry, HostWindow, LinkPort, NextHop, ProtectedHop
-from controller.model.values import Port, PortId
+from controller.model.values import Port, PortId, datapath_id
 from engine_bench import RECEIVER, SECOND, SENDERS, EngineBench, make_engine, records
 
 MS = 10**6
@@ -139,8 +139,8 @@ def test_a_lossy_path_is_protected_in_both_directions_within_5_s(
     assert bench.protects
     told = records(seen, "protection_on")
     assert [(one["switch"], one["destination"], one["port"]) for one in told] == [
-        (E1, E2, str(ACC1)),
-        (E2, E1, str(ACC2)),
+        (E1, datapath_id(E2), str(ACC1)),
+        (E2, datapath_id(E1), str(ACC2)),
     ]
     there = port in (UP1, DOWN2)
     assert told[0 if there else 1]["loss"] == pytest.approx(0.01, rel=0.9)
@@ -156,6 +156,24 @@ def test_losses_of_several_links_add_up(bench: Protected) -> None:
     seen = bench.run(70)
     assert bench.protects
     assert records(seen, "link_lossy") == []
+
+
+def test_the_loss_of_a_path_is_told_once_all_of_its_links_are_measured(bench: Protected) -> None:
+    def told() -> tuple[list[float | None], float | None]:
+        ends = SENDERS[0].address, RECEIVER.address
+        path = bench.engine.path_bandwidth(*ends, bench.now_ns)
+        return [state.loss.loss if state.loss else None for state in path.links], path.loss
+
+    assert told() == ([None] * 4, None)
+    bench.loss = {UP1: 0.01, DOWN2: 0.02}
+    bench.pps[DOWN2] = 10.0
+    bench.run(15)
+    assert told() == ([None, pytest.approx(0.01, rel=0.1), None, None], None)
+    bench.pps[DOWN2] = float(PPS)
+    bench.run(15)
+    links, loss = told()
+    assert links == [None, pytest.approx(0.01, rel=0.1), pytest.approx(0.02, rel=0.1), None]
+    assert loss == pytest.approx(0.0298, rel=0.1)
 
 
 def test_it_ends_a_hold_after_the_loss(bench: Protected) -> None:

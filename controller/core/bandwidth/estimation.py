@@ -8,8 +8,9 @@ from controller.core.bandwidth.announced import (
     Bandwidth,
     BandwidthSettings,
     PathBandwidth,
+    Uplink,
 )
-from controller.core.bandwidth.losses import LinkLoss, Losses, PortPackets
+from controller.core.bandwidth.losses import LinkLoss, Losses, PortPackets, of_path
 from controller.core.bandwidth.usage import Pace
 from controller.core.congestion.egress_ports import EgressQueue
 from controller.core.congestion.regulation import Regulation
@@ -127,7 +128,22 @@ class Estimation:
     def path(self, src: bytes, dst: bytes, now_ns: int) -> PathBandwidth:
         """Raises UnknownPathError."""
         self._read_often(now_ns)
-        return self.bandwidth.path(src, dst)
+        path = self.bandwidth.path(src, dst)
+        states = [
+            state
+            if isinstance(state.link, Uplink)
+            else state._replace(loss=self.loss(state.link, now_ns))
+            for state in path.links
+        ]
+        # Hosts at the ends tell nobody what they have received.
+        between = [
+            state
+            for state in states
+            if not isinstance(state.link, Uplink) and self._fabric.is_link(state.link)
+        ]
+        losses = [state.loss.loss for state in between if state.loss is not None]
+        known = bool(losses) and len(losses) == len(between)
+        return path._replace(links=tuple(states), loss=of_path(losses) if known else None)
 
     def tend(self, now_ns: int) -> None:
         """Remove flows that were not renewed."""

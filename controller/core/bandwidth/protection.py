@@ -20,7 +20,7 @@ from controller.core.desired.tables import Tables
 from controller.core.topology.fabric import Fabric
 from controller.model.effects import Effect, Record
 from controller.model.entries import ProtectedHop
-from controller.model.values import N_PATH_IDS, PortId
+from controller.model.values import N_PATH_IDS, PortId, datapath_id
 
 _CHECK_NS = 400_000_000
 
@@ -217,7 +217,7 @@ class Protection:
         losses = self._losses(hop.switch, hop.destination, now_ns)
         fields: dict[str, object] = {
             "switch": hop.switch,
-            "destination": hop.destination,
+            "destination": datapath_id(hop.destination),
             "port": str(PortId(hop.switch, port)),
             "loss": round(losses.probable, 6) if losses.known else None,
         }
