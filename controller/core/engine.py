@@ -90,6 +90,7 @@ class Engine:
             settings.limits,
             self._tables,
             self._out.append,
+            self._fabric.may_protect,
         )
         self._enforcer = Enforcer(self._tables, self._regulation.registers)
         self._policies = settings.policies

@@ -22,6 +22,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from itertools import islice, pairwise
 from math import inf, prod, sqrt
+from operator import attrgetter
 from typing import NamedTuple
 
 from controller.model.values import PortId
@@ -88,6 +89,9 @@ class _Point(NamedTuple):
     @property
     def missing(self) -> float:
         return self.sent - self.received
+
+
+_ERROR = attrgetter("error")
 
 
 class _Clock:
@@ -276,7 +280,7 @@ class _Direction:
 
 
 def _best(points: Iterable[_Point]) -> _Point:
-    return min(points, key=lambda point: point.error)
+    return min(points, key=_ERROR)
 
 
 class PortPackets(NamedTuple):
