@@ -49,8 +49,10 @@ class UnknownPlaceError(LookupError):
 
 
 class Regulation:
-    """All egress ports of all switches. Windows are not emitted before `send`. `needs_no_queue` says
-    of which ports nobody is warned if they have none."""
+    """All egress ports of all switches. Windows are not emitted before `send`.
+
+    `needs_no_queue` returns whether nobody is to be warned of a port without a queue.
+    """
 
     def __init__(
         self,
