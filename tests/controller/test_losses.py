@@ -5,6 +5,8 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from controller.core.bandwidth.losses import LinkLoss, Losses, PortPackets, of_path
 from controller.model.values import PortId
@@ -231,6 +233,26 @@ def test_what_was_measured_long_ago_is_not_known() -> None:
         world.count(B, 0, 4000 * n, n + 0.01)
     assert world.losses.loss(A, 35 * S) is not None
     assert world.losses.loss(A, 45 * S) is None
+
+
+counters = st.integers(0, 2**64 - 2) | st.integers(0, 10_000)
+times_ns = st.integers(0, 2**62) | st.integers(0, 100 * S)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([A, B, C]), counters, counters, times_ns, times_ns)),
+    st.sampled_from([None, 0, 10**8]),
+)
+def test_nothing_that_switches_tell_is_too_odd(
+    told: list[tuple[PortId, int, int, int, int]], capacity_bps: float | None
+) -> None:
+    peers = {A: B, B: A, C: C}
+    losses = Losses(peers.get, lambda _: 1000, lambda _: capacity_bps)
+    for port_id, sent, received, at_ns, came_ns in told:
+        losses.read(port_id, PortPackets(sent, received, received, at_ns, came_ns - MS, came_ns))
+        for one in (A, B, C):
+            loss = losses.loss(one, came_ns)
+            assert loss is None or (0 <= loss.least <= loss.loss <= 1 and 0 <= loss.error <= 1)
 
 
 def test_a_path_loses_what_its_links_lose() -> None:
