@@ -164,11 +164,15 @@ class Events(BaseModel):
 
 
 class TopologyLink(BaseModel):
-    """Both ends as "datapath_id:port"."""
+    """Both ends as "datapath_id:port". `loss` is the part of the packets that it loses from a to b,
+    `loss_back` from b to a. Paths do not lead over protected links."""
 
     a: str
     b: str
     rtt_s: float | None
+    protected: bool
+    loss: float | None
+    loss_back: float | None
 
 
 class TopologySwitch(BaseModel):
@@ -196,13 +200,21 @@ def topology(sample: Sample) -> Topology:
     hosts: Counter[int] = Counter()
     edge_ports: Counter[int] = Counter()
     links: dict[frozenset[str], TopologyLink] = {}
+    losses = {f"{port['datapath_id']}:{port['port']}": port["loss"] for port in sample.ports}
     for port in sample.ports:
         hosts[port["switch"]] += port["hosts"]
         edge_ports[port["switch"]] += port["up"] and not port["peer"]
         if port["peer"]:
             end = f"{port['datapath_id']}:{port['port']}"
             a, b = sorted((end, port["peer"]))
-            links[frozenset((a, b))] = TopologyLink(a=a, b=b, rtt_s=port["link_rtt_s"])
+            links[frozenset((a, b))] = TopologyLink(
+                a=a,
+                b=b,
+                rtt_s=port["link_rtt_s"],
+                protected=port["protected"],
+                loss=losses.get(a),
+                loss_back=losses.get(b),
+            )
     return Topology(
         switches=[
             TopologySwitch(

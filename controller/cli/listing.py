@@ -200,11 +200,16 @@ def _measured(key: str) -> Callable[[Row], str]:
     return lambda row: words.NOTHING if row[key] is None else words.rate(row[key])
 
 
+def _loss(row: Row) -> str:
+    return words.NOTHING if row["loss"] is None else words.percent(row["loss"], 1)
+
+
 LINKS = (
     Column("LINK", lambda row: row["link"]),
     Column("CAPACITY", _measured("capacity_bps"), right=True),
     Column("USED", _measured("used_bps"), right=True),
     Column("+-", _measured("error_bps"), right=True),
+    Column("LOSS", _loss, right=True),
 )
 
 FOUNTAINS = (

@@ -8,7 +8,8 @@ from controller.config.schema import Config
 
 _WARM = frozenset(
     {
-        *("classifier", "regulation", "policies", "budgets", "bandwidth", "northbound", "tls"),
+        *("classifier", "regulation", "policies", "budgets", "bandwidth", "protection"),
+        *("northbound", "tls"),
         *("log.level", "log.levels", "log.format", "log.connections"),
     }
 )

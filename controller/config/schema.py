@@ -12,6 +12,7 @@ from controller.config.sections.log import Log
 from controller.config.sections.northbound import Northbound
 from controller.config.sections.openflow import OpenFlow
 from controller.config.sections.policies import PolicyRule
+from controller.config.sections.protection import ProtectionSection
 from controller.config.sections.regulation import RegulationSection
 from controller.config.sections.standby import StandbySection
 from controller.config.sections.tls import TlsSection
@@ -41,6 +42,7 @@ class Config(Section):
     )
     budgets: BudgetsSection = BudgetsSection()
     bandwidth: BandwidthSection = BandwidthSection()
+    protection: ProtectionSection = ProtectionSection()
     northbound: Northbound = Northbound()
     log: Log = Log()
     tls: TlsSection = TlsSection()
@@ -114,4 +116,5 @@ class Config(Section):
                 self.bandwidth.expiry,
                 self.bandwidth.reserved_dscp if self.bandwidth.reserved else None,
             ),
+            protection=self.protection.settings(),
         )

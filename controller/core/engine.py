@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from controller.core.bandwidth.announced import Announced, BandwidthSettings, PathBandwidth
 from controller.core.bandwidth.estimation import Estimation, PortReading
+from controller.core.bandwidth.protection import Protection, ProtectionSettings
 from controller.core.congestion.bypasses import Bypass, Place
 from controller.core.congestion.egress_ports import EgressQueue, PortOverride
 from controller.core.congestion.enforcer import Enforcer
@@ -36,6 +37,7 @@ from controller.model.entries import (
     HeldEntry,
     HostWindow,
     PortWindow,
+    ProtectedHop,
 )
 from controller.model.flow import Reading, SegmentFields
 from controller.model.packet_ins import NeighbourMessage, OverBudget
@@ -58,6 +60,7 @@ class EngineSettings:
     policies: tuple[Rule, ...] = ()
     resolver: ResolverSettings = field(default_factory=ResolverSettings)
     bandwidth: BandwidthSettings = field(default_factory=BandwidthSettings)
+    protection: ProtectionSettings = field(default_factory=ProtectionSettings)
 
 
 class QueueReport(NamedTuple):
@@ -87,6 +90,7 @@ class Engine:
             settings.limits,
             self._tables,
             self._out.append,
+            self._fabric.may_protect,
         )
         self._enforcer = Enforcer(self._tables, self._regulation.registers)
         self._policies = settings.policies
@@ -118,9 +122,13 @@ class Engine:
             self._tables,
             self._out.append,
         )
+        self.protection = Protection(
+            settings.protection, self._fabric, self.estimation.loss, self._tables, self._out.append
+        )
 
     def reconfigure(self, settings: EngineSettings, now_ns: int) -> list[Effect]:
-        """Use other policies and settings of regulation, classification, audits and bandwidth.
+        """Use other policies and settings of regulation, classification, audits, bandwidth and
+        protection.
 
         All other settings stay as they were at the start.
         """
@@ -131,6 +139,7 @@ class Engine:
         self._connections.reconfigure(settings.connections, now_ns)
         self._audits.reconfigure(settings.audit_interval_ns, now_ns)
         self.estimation.bandwidth.reconfigure(settings.bandwidth)
+        self.protection.reconfigure(settings.protection)
         return self._finish(now_ns)
 
     def _set_policies(self, policies: tuple[Rule, ...], now_ns: int) -> None:
@@ -197,6 +206,7 @@ class Engine:
         fields: dict[str, object] = {"switch": switch, "registers": features.registers}
         self._out.append(Record("switch_up", fields))
         returns = self._gone_at.pop(switch, None) is not None
+        is_known = switch in self._tables.switches()
         self._given_up.discard(switch)
         present = {PortId(switch, port.number) for port in ports}
         for port_id in set(self._regulation.ports_of(switch)) - present:
@@ -213,6 +223,11 @@ class Engine:
         self._tables.connect(switch, entries)
         self._audits.connect(switch, now_ns)
         self._forwarding.connect(switch, ports, entries, now_ns)
+        for entry in entries:
+            if isinstance(entry, ProtectedHop) and not is_known:
+                self.protection.adopt(switch, entry, now_ns)
+        # What is not adopted may lead into a link that is down.
+        self._tables.sweep(switch, ProtectedHop)
         for entry in entries:
             if isinstance(entry, PortWindow):
                 self._regulation.adopt(switch, entry)
@@ -467,6 +482,7 @@ class Engine:
         bypasses whose time is over."""
         self._regulation_on(self._regulation.expire_bypasses(now_ns), "expiry")
         self.estimation.tend(now_ns)
+        self.protection.tend(now_ns)
         self._forwarding.distrust(now_ns)
         self._resolver.tend(now_ns)
         self._connections.tend(now_ns)
@@ -509,6 +525,7 @@ class Engine:
     def _finish(self, now_ns: int) -> list[Effect]:
         """Bring forwarding, routes and windows up to date, in this order; returns the effects."""
         changed_hosts = self._forwarding.install()
+        self.protection.install(now_ns)
         if changed_hosts:
             self._connections.reroute(changed_hosts, now_ns)
             self._connections.adopt_remembered(now_ns)

@@ -166,6 +166,19 @@ class NextHop:
 
 
 @dataclass(frozen=True, slots=True)
+class ProtectedHop:
+    """TCP segments to switch `destination` leave by `port`, the end of a protected link that leads
+    there, whatever their path id; while the port has no carrier, by NextHop."""
+
+    destination: int
+    port: int
+
+    @property
+    def key(self) -> EntryKey:
+        return EntryKey("protected-hop", (self.destination,))
+
+
+@dataclass(frozen=True, slots=True)
 class Exempt:
     """Do not touch the windows of connections with one end in the network and at the TCP port.
 
@@ -193,6 +206,7 @@ Entry = (
     | Forward
     | ForwardVia
     | NextHop
+    | ProtectedHop
     | Exempt
 )
 

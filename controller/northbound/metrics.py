@@ -77,6 +77,11 @@ _SWITCH_GAUGES: tuple[tuple[str, str, Callable[[SwitchView], float | None]], ...
         "Smoothed round trip of the control channel.",
         lambda view: view["control_rtt_s"],
     ),
+    (
+        "protected_destinations",
+        "Switches to which its TCP goes over a protected link.",
+        lambda view: view["protected_destinations"],
+    ),
     ("registers", "Window registers that the switch has.", lambda view: view["registers"]),
     (
         "registers_used",
@@ -393,7 +398,7 @@ class Exposition:
             [
                 (_named(view), bool(view["queues"]))
                 for view in told
-                if view["up"] and (view["peer"] or view["hosts"])
+                if view["up"] and (view["peer"] or view["hosts"]) and not view["protected"]
             ],
         )
         accounts = [
@@ -415,6 +420,12 @@ class Exposition:
             "Smoothed round trip over the link of a port.",
             _PORT,
             [(_named(view), view["link_rtt_s"]) for view in told if view["link_rtt_s"] is not None],
+        )
+        yield gauge(
+            "weir_link_loss_ratio",
+            "Part of the packets that a port sends to another switch and that do not come there.",
+            _PORT,
+            [(_named(view), view["loss"]) for view in told if view["loss"] is not None],
         )
 
     def _regulation(self, told: list[RegulationView]) -> Iterator[Metric]:

@@ -82,6 +82,7 @@ class SwitchView(TypedDict):
     is neither confirmed nor refused is on its way. The last audit ended `audited_s` ago and
     restored so many entries; None: there was none since the switch connected. `waiting_events` are
     kept until the switch is ready. The switch has not acknowledged `unacknowledged` changes yet.
+    TCP to so many other switches (`protected_destinations`) goes over protected links now.
     """
 
     switch: int
@@ -105,6 +106,7 @@ class SwitchView(TypedDict):
     waiting_events: int
     unacknowledged: int
     control_rtt_s: float | None
+    protected_destinations: int
     packet_ins: dict[str, int]
     unusable: dict[str, int]
     notices_missed: int
@@ -239,8 +241,10 @@ class TcpView(TypedDict):
 
 
 class PortView(TypedDict):
-    """`peer` is the port at the other end of a link, `hosts` how many are behind the port. `tcp` is
-    None without an egress queue, or if the switch does not tell."""
+    """`peer` is the port at the other end of a link, `hosts` how many are behind the port.
+    `protected` is whether that link is a protected one. `loss` is the part of what the port sends
+    that the link loses, within `loss_error` in 95 % of all cases; None if that is not known. `tcp`
+    is None without an egress queue, or if the switch does not tell."""
 
     switch: int
     datapath_id: str
@@ -250,6 +254,9 @@ class PortView(TypedDict):
     speed_bps: int
     peer: str | None
     link_rtt_s: float | None
+    protected: bool
+    loss: float | None
+    loss_error: float | None
     hosts: int
     queues: list[QueueView]
     tcp: TcpView | None
@@ -331,24 +338,31 @@ class FlowDetailView(TypedDict):
 
 class LinkView(TypedDict):
     """A link of a path: the egress port, or `uplink` and the port by which the host sends.
-    Values that are not measured yet are None."""
+
+    `loss` is the part of the packets that it loses, within `loss_error` in 95 % of all cases.
+    Values that are not measured, or not yet, are None.
+    """
 
     link: str
     capacity_bps: float
     used_bps: float | None
     error_bps: float | None
+    loss: float | None
+    loss_error: float | None
 
 
 class PathView(TypedDict):
     """The bandwidth between two addresses, in bit/s of whole frames: what is left on the
     narrowest link, within `error_bps` in 95 % of all cases, and what one more announced flow
-    would get. If `error_bps` is None, a link is not measured, and both are at most that."""
+    would get. If `error_bps` is None, a link is not measured, and both are at most that. `loss` is
+    the part of the packets that the links between switches lose; None if that is not known."""
 
     src: str
     dst: str
     available_bps: float
     error_bps: float | None
     share_bps: float
+    loss: float | None
     links: list[LinkView]
 
 

@@ -11,6 +11,12 @@ are "datapath id in 16 hexadecimal digits:port":
 * switch_up: switch, registers
 * switch_down: switch
 * link_up, link_down: a, b
+* link_lossy, link_clean: port, peer (the port at the other end), loss (the part of what the port
+  sends that does not come there; null: not known any more), error (of that, in 95 % of all cases)
+* protection_on, protection_off: switch, destination (datapath id in 16 hexadecimal digits of the
+  switch to which TCP goes over the protected link, or does no more), port (the protected one), loss
+  (of the path there; null: not known); of protection_off also reason (loss: it is over, link: the
+  protected link is down, settings)
 * host_learnt, host_moved: mac, port
 * host_lost: mac
 * host_address: mac, address

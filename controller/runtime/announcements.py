@@ -73,8 +73,10 @@ class Broker:
                 "capacity_bps": capacity_bps,
                 "used_bps": use.used_bps if use else None,
                 "error_bps": use.error_bps if use else None,
+                "loss": loss.loss if loss else None,
+                "loss_error": loss.error if loss else None,
             }
-            for link, capacity_bps, use in path.links
+            for link, capacity_bps, use, loss in path.links
         ]
         return {
             "src": src,
@@ -82,6 +84,7 @@ class Broker:
             "available_bps": path.available_bps,
             "error_bps": path.error_bps,
             "share_bps": path.share_bps,
+            "loss": path.loss,
             "links": links,
         }
 

@@ -169,6 +169,7 @@ class Inspection:
             "waiting_events": depths.get("events", 0),
             "unacknowledged": depths.get("unacknowledged", 0),
             "control_rtt_s": None if rtt_ns is None else rtt_ns / 1e9,
+            "protected_destinations": engine.protection.protected_from(switch),
             "packet_ins": dict(tallies.packet_ins.get(switch, {})),
             "unusable": unusable,
             "notices_missed": tallies.missed_notices[switch],
@@ -212,6 +213,7 @@ class Inspection:
             for port_id, port in self._ports_of(of):
                 sample = samples.get(port_id.port)
                 peer, rtt_ns = peers.get(port_id), engine.round_trips.link_ns.get(port_id)
+                loss = engine.estimation.loss(port_id, self._weir.now_ns())
                 yield {
                     "switch": of,
                     "datapath_id": id_,
@@ -221,6 +223,9 @@ class Inspection:
                     "speed_bps": port.speed_bps,
                     "peer": str(peer) if peer else None,
                     "link_rtt_s": None if rtt_ns is None else rtt_ns / 1e9,
+                    "protected": peer is not None and engine.fabric.is_protected((port_id, peer)),
+                    "loss": loss.loss if loss else None,
+                    "loss_error": loss.error if loss else None,
                     "hosts": hosts[port_id],
                     "queues": queues.get(port_id.port, []),
                     "tcp": _tcp(sample) if sample else None,

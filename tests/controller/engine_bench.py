@@ -4,6 +4,7 @@ import heapq
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from controller.core.bandwidth.protection import ProtectionSettings
 from controller.core.congestion.egress_ports import EgressQueue, PortOverride
 from controller.core.congestion.regulation import Features
 from controller.core.congestion.regulator import RegulatorSettings, Scheme
@@ -61,6 +62,7 @@ def make_engine(
     policies: tuple[Rule, ...] = (),
     connections: ConnectionSettings | None = None,
     repeat_notices: bool = True,
+    protection: ProtectionSettings | None = None,
 ) -> Engine:
     usual = SDTCP_CONNECTIONS if scheme is Scheme.SDTCP else CONNECTIONS
     return Engine(
@@ -73,6 +75,7 @@ def make_engine(
             overrides=overrides,
             link_timeout_ns=4 * SECOND,
             policies=policies,
+            protection=protection or ProtectionSettings(),
         )
     )
 

@@ -156,6 +156,7 @@ class Told:
                 "waiting_events": 0,
                 "unacknowledged": 1,
                 "control_rtt_s": None if switch == 2 else 0.0004,
+                "protected_destinations": 1 if switch == 1 else 0,
                 "packet_ins": {"segment": 2000, "neighbour": 3},
                 "unusable": {"malformed": 1},
                 "notices_missed": 2,
@@ -189,6 +190,9 @@ class Told:
                     "speed_bps": 10**8,
                     "peer": str(PortId(2, 1)) if (of, port) == (1, 1) else None,
                     "link_rtt_s": 0.0001 if (of, port) == (1, 1) else None,
+                    "protected": False,
+                    "loss": 0.002 if (of, port) == (1, 1) else None,
+                    "loss_error": 0.0001 if (of, port) == (1, 1) else None,
                     "hosts": 1,
                     "queues": [
                         {
@@ -307,6 +311,8 @@ class Told:
             "capacity_bps": 1e8,
             "used_bps": 4e7,
             "error_bps": 1e6,
+            "loss": 0.002,
+            "loss_error": 0.0001,
         }
         return {
             "src": src,
@@ -314,6 +320,7 @@ class Told:
             "available_bps": 6e7,
             "error_bps": 1e6,
             "share_bps": 5e7,
+            "loss": 0.002,
             "links": [link],
         }
 

@@ -405,6 +405,9 @@ def test_the_topology_has_each_link_once(world: ServedApi) -> None:
     assert {one["switch"] for one in told["switches"]} == {1, 2}
     ends = [frozenset((link["a"], link["b"])) for link in told["links"]]
     assert len(ends) == len(set(ends))
+    (link,) = told["links"]
+    assert (link["a"], link["protected"]) == ("0000000000000001:1", False)
+    assert (link["loss"], link["loss_back"]) == (0.002, None)
 
 
 # Streams

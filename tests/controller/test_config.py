@@ -222,6 +222,16 @@ def test_a_datapath_id_is_16_hexadecimal_digits_or_a_number(written: str, switch
         ("bandwidth: {spare: -0.1}", "bandwidth.spare"),
         ("bandwidth: {expiry: 0.1 s}", "bandwidth.expiry"),
         (
+            "protection: {ports: [acc0, '*']}",
+            r"ports: '\*' may fit any port; begin it with letters",
+        ),
+        ("protection: {ports: 7}", r"ports: 7 is no list of names; write e.g. \[acc\*\]"),
+        ("protection: {on_loss: 0.1 %}", "on_loss: '0.1 %' is not a number; write 0.001"),
+        ("protection: {on_loss: 0}", "protection.on_loss"),
+        ("protection: {off_loss: -1}", "protection.off_loss"),
+        ("protection: {on_loss: 0.0001}", "off_loss .0.0002. is not below on_loss .0.0001.; write"),
+        ("protection: {hold: 0.5 s}", "hold: 0.5 s is out of range; write at least 1 s"),
+        (
             "standby: {name: a, peers: {b: 'h:1'}, listen: 'ssl:h:2', timeout: 200 ms}",
             "standby: timeout must be at least three times heartbeat",
         ),

@@ -62,6 +62,8 @@ def test_what_is_unknown_is_left_out() -> None:
     families = scrape()
     assert [s.labels["switch"] for s in families["weir_switch_control_rtt_seconds"].samples] == [S1]
     assert len(families["weir_link_rtt_seconds"].samples) == 1
+    (loss,) = families["weir_link_loss_ratio"].samples
+    assert (loss.labels["switch"], loss.labels["port"], loss.value) == (S1, "1", 0.002)
     for name in ("weir_port_requests", "weir_port_connections", "weir_port_held_seconds"):
         assert {sample.labels["port"] for sample in families[name].samples} == {"1"}
 

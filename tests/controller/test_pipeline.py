@@ -19,6 +19,7 @@ from controller.model.entries import (
     LinkPort,
     NextHop,
     PortWindow,
+    ProtectedHop,
     Relearn,
     Steer,
 )
@@ -77,6 +78,7 @@ entries: st.SearchStrategy[Entry] = st.one_of(
     st.builds(Forward, macs, ports),
     st.builds(ForwardVia, macs, datapath_ids),
     st.builds(NextHop, datapath_ids, path_ids, ports),
+    st.builds(ProtectedHop, datapath_ids, st.integers(1, 0xFEFF)),
     exemptions(),
 )
 

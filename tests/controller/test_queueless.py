@@ -1,9 +1,10 @@
 """Ports without a queue are not regulated, and the controller says so."""
 
+from controller.core.bandwidth.protection import ProtectionSettings
 from controller.core.congestion.egress_ports import EgressQueue
 from controller.core.congestion.regulator import Scheme
 from controller.model.effects import Effect, Warn
-from engine_bench import QUEUE, EngineBench, star
+from engine_bench import QUEUE, EngineBench, make_engine, star
 
 
 def read(bench: EngineBench, *ports: int) -> list[str]:
@@ -32,6 +33,13 @@ def test_one_that_loses_its_queue_is_named() -> None:
 def test_many_are_counted() -> None:
     (told,) = read(star(queue=None))
     assert told.endswith("8 (s1-eth8) and 32 more")
+
+
+def test_an_end_of_a_protected_link_needs_none() -> None:
+    bench = EngineBench(make_engine(protection=ProtectionSettings(("s1-eth4?",))), queue=None)
+    bench.switch_up(1)
+    (told,) = read(bench, *range(1, 39))
+    assert told.endswith("which are not regulated: 39 (s1-eth39)")
 
 
 def test_where_nothing_is_regulated_nothing_is_said() -> None:

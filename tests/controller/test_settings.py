@@ -28,6 +28,9 @@ OTHERS = {
         "[{treatment: exempt, subnet: 'fd00::/8'}, {treatment: protect, port: 80}]",
     ),
     "bandwidth.reserved": ("0.25", "0.25"),
+    "protection.ports": ("acc*", "[acc*]"),
+    "protection.on_loss": ("0.01", "0.01"),
+    "protection.hold": ("60 s", "1 min"),
     "log.levels": ("{session: debug}", "{session: debug}"),
     "log.level": ("debug", "debug"),
 }
@@ -42,7 +45,7 @@ def refusal(changes: dict[str, str], config: Config | None = None) -> str:
 def test_nothing_secret_and_no_path_is_a_setting() -> None:
     assert {setting.section for setting in SETTINGS.values()} == {
         *("fabric", "classifier", "regulation", "policies", "budgets", "bandwidth", "log"),
-        "standby",
+        *("protection", "standby"),
     }
     for word in ("secret", "key", "token", "listen", "socket", "events", "peers", "certificate"):
         assert not [key for key in SETTINGS if word in key.split(".")]
@@ -101,6 +104,7 @@ def test_the_rest_of_the_file_stays_as_it_is() -> None:
         ("classifier.quiet", "1e99h", "'1e99h' is too much; write at most 1000000 h"),
         ("classifier.background_bytes", "1e90TB", "'1e90TB' is too much; write at most"),
         ("classifier.expiry", "2 h", "7200 s is out of range; write at most 3600 s"),
+        ("protection.ports", "['*']", "'*' may fit any port; begin it with letters that only"),
         ("policies", "[{port: 80}]", "policies.0.treatment: is missing"),
         ("policies", "{", "is not YAML"),
         ("policies", "&a [*a]", "an alias; write out what it stands for"),

@@ -248,6 +248,7 @@ class FakeApi:
             return JSONResponse(self.other[0])
         links = [
             {"a": fabric.port_id(*a), "b": fabric.port_id(*b), "rtt_s": 0.0002}
+            | {"protected": False, "loss": 0.0, "loss_back": None}
             for a, b in fabric.peers()
         ]
         told = [

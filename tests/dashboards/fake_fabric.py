@@ -96,6 +96,7 @@ def switch(number: int) -> SwitchView:
         "waiting_events": 0,
         "unacknowledged": 0,
         "control_rtt_s": 0.0004 if there else None,
+        "protected_destinations": 0,
         "packet_ins": {"segment": 2000},
         "unusable": {},
         "notices_missed": 0,
@@ -138,6 +139,9 @@ def port(number: int, at: int, peer: tuple[int, int] | None, after_s: float) -> 
         "speed_bps": RATE_BPS,
         "peer": port_id(*peer) if peer else None,
         "link_rtt_s": 0.00021 if peer else None,
+        "protected": False,
+        "loss": 0.0 if peer else None,
+        "loss_error": 0.0003 if peer else None,
         "hosts": 0 if peer else 1,
         "queues": [queue(number, at, after_s)],
         "tcp": TCP,
@@ -324,6 +328,7 @@ def path(src: str, dst: str) -> PathView:
         "available_bps": 38e6,
         "error_bps": 4.2e6,
         "share_bps": 47e6,
+        "loss": None,
         "links": [
             link(f"uplink {port_id(0x12, 4)}", None, None),
             link(port_id(0x12, 1), 62e6, 4.2e6),
@@ -338,6 +343,8 @@ def link(name: str, used_bps: float | None, error_bps: float | None) -> LinkView
         "capacity_bps": RATE_BPS,
         "used_bps": used_bps,
         "error_bps": error_bps,
+        "loss": None if used_bps is None else 0.0,
+        "loss_error": None if used_bps is None else 0.0003,
     }
 
 

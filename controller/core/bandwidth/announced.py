@@ -18,6 +18,7 @@ from ipaddress import ip_address
 from math import inf
 from typing import NamedTuple
 
+from controller.core.bandwidth.losses import LinkLoss
 from controller.core.bandwidth.max_min import Contention, Demand, max_min
 from controller.core.bandwidth.usage import WINDOW_NS, RateEstimator, Use
 from controller.core.topology.fabric import Fabric, Host
@@ -77,11 +78,12 @@ class Share(NamedTuple):
 
 
 class LinkState(NamedTuple):
-    """A link of a path: its capacity and use."""
+    """A link of a path: its capacity, use and loss."""
 
     link: PathLink
     capacity_bps: float
     use: Use | None
+    loss: LinkLoss | None = None
 
 
 class PathBandwidth(NamedTuple):
@@ -89,13 +91,15 @@ class PathBandwidth(NamedTuple):
 
     `available_bps` is what the narrowest link has left, within `error_bps` with a probability of
     95 %. `share_bps` is what one more announced flow would get. If `error_bps` is None, a link is
-    not measured, and both are at most that.
+    not measured, and both are at most that. `loss` is that of the links between switches, None if
+    there are none or that of one is not known.
     """
 
     available_bps: float
     error_bps: float | None
     share_bps: float
     links: tuple[LinkState, ...]
+    loss: float | None = None
 
 
 @dataclass(slots=True)

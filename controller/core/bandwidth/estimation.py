@@ -1,4 +1,5 @@
-"""Reads the counters of all links when they are due, and serves the shares of announced flows."""
+"""Reads the counters of all links when they are due, and serves the shares of announced flows and
+the losses of links."""
 
 from collections.abc import Callable, Iterable, Mapping
 
@@ -7,7 +8,9 @@ from controller.core.bandwidth.announced import (
     Bandwidth,
     BandwidthSettings,
     PathBandwidth,
+    Uplink,
 )
+from controller.core.bandwidth.losses import LinkLoss, Losses, PortPackets, of_path
 from controller.core.bandwidth.usage import Pace
 from controller.core.congestion.egress_ports import EgressQueue
 from controller.core.congestion.regulation import Regulation
@@ -20,8 +23,9 @@ from controller.model.values import PortId
 # For so long after a request for a path, counters that change are read often.
 _READ_OFTEN_NS = 60 * 10**9
 
-# A port, the bytes that have left by it, and the switch's time.
-PortReading = tuple[int, int, int]
+# A port, the bytes that have left by it, and the switch's time; the packets that have left by it,
+# and those that have come in.
+PortReading = tuple[int, int, int, int | None, int | None]
 
 
 class Estimation:
@@ -40,6 +44,10 @@ class Estimation:
         tables: Tables,
         emit: Callable[[Effect], None],
     ) -> None:
+        delays_ns = regulation.round_trips.link_ns
+        self.losses = Losses(
+            fabric.peer, lambda port_id: delays_ns.get(port_id, 0) / 2, regulation.capacity_bps
+        )
         self.bandwidth = Bandwidth(settings, fabric, regulation.capacity_bps, tcp_flows)
         self._fabric = fabric
         self._regulation = regulation
@@ -70,19 +78,30 @@ class Estimation:
     def ports_counted(
         self, switch: int, counted: Iterable[PortReading], more: bool, now_ns: int
     ) -> None:
-        """Counters of ports, the last unless `more` follow. Ports with a queue are ignored."""
-        for number, n_bytes, at_ns in counted:
+        """Counters of ports, the last unless `more` follow. Of those with a queue, the queue says
+        what they use."""
+        pace = self._paces.get(switch)
+        asked_ns = now_ns if pace is None or pace.asked_ns is None else pace.asked_ns
+        for number, n_bytes, at_ns, sent, received in counted:
             port_id = PortId(switch, number)
             queue = self._regulation.queue(port_id)
             if queue is None or queue.at_ns is None:
                 self.bandwidth.read(port_id, n_bytes, at_ns, now_ns)
-        if not more and switch in self._paces:
+            if sent is not None and received is not None:
+                times = at_ns, asked_ns, now_ns
+                self.losses.read(port_id, PortPackets(sent, n_bytes, received, *times))
+        if not more and pace is not None:
             changed = self.bandwidth.take_changed(switch)
             wanted = bool(self.bandwidth.flows) or now_ns < self._often_until_ns
-            self._paces[switch].answered(changed and wanted, now_ns)
+            pace.answered(changed and wanted, now_ns)
+
+    def loss(self, port_id: PortId, now_ns: int) -> LinkLoss | None:
+        """What the link of a port loses of what the port sends; None if that is not known."""
+        return self.losses.loss(port_id, now_ns)
 
     def forget_port(self, port_id: PortId) -> None:
         self.bandwidth.forget_port(port_id)
+        self.losses.forget_port(port_id)
 
     def forget_switch(self, switch: int) -> None:
         """A switch is gone, or its control channel is lost."""
@@ -109,7 +128,22 @@ class Estimation:
     def path(self, src: bytes, dst: bytes, now_ns: int) -> PathBandwidth:
         """Raises UnknownPathError."""
         self._read_often(now_ns)
-        return self.bandwidth.path(src, dst)
+        path = self.bandwidth.path(src, dst)
+        states = [
+            state
+            if isinstance(state.link, Uplink)
+            else state._replace(loss=self.loss(state.link, now_ns))
+            for state in path.links
+        ]
+        # Hosts at the ends tell nobody what they have received.
+        between = [
+            state
+            for state in states
+            if not isinstance(state.link, Uplink) and self._fabric.is_link(state.link)
+        ]
+        losses = [state.loss.loss for state in between if state.loss is not None]
+        known = bool(losses) and len(losses) == len(between)
+        return path._replace(links=tuple(states), loss=of_path(losses) if known else None)
 
     def tend(self, now_ns: int) -> None:
         """Remove flows that were not renewed."""

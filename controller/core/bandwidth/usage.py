@@ -33,7 +33,9 @@ _FIRST_SPREAD, _ENOUGH = 0.05, 4
 # Traffic has changed if it is off by so many spreads, and by this part of the capacity, twice.
 _OFF_SPREADS, _OFF = 5.0, 0.03
 
-SHORTEST_PAUSE_NS, LONGEST_PAUSE_NS = 100_000_000, 2_000_000_000
+# Doubled from the shortest to the longest, each is a multiple of those before. So a switch that is
+# read seldom is read when others are, too.
+SHORTEST_PAUSE_NS, LONGEST_PAUSE_NS = 100_000_000, 1_600_000_000
 # Of the capacity: a smaller change of the use does not count as one.
 _NEWS = 0.02
 
@@ -193,26 +195,30 @@ def _rate_bps(first: _Reading, last: _Reading) -> float:
 
 
 class Pace:
-    """When to read a switch's counters next."""
+    """When to read a switch's counters next: at multiples of a pause, so that switches are read at
+    the same time, and what links lose is seen (`losses`). The latest request was sent at
+    `asked_ns`."""
 
     def __init__(self) -> None:
         self._pause_ns = SHORTEST_PAUSE_NS
         self._due_ns = 0
-        self._asked_ns: int | None = None
+        self._waits = False
+        self.asked_ns: int | None = None
 
     def due(self, now_ns: int) -> bool:
         """Whether to read now. If so, the request counts as sent. A lost answer is not awaited."""
-        waits = self._asked_ns is not None and now_ns - self._asked_ns < LONGEST_PAUSE_NS
+        asked_ns = self.asked_ns
+        waits = self._waits and asked_ns is not None and now_ns - asked_ns < LONGEST_PAUSE_NS
         if now_ns < self._due_ns or waits:
             return False
-        self._asked_ns = now_ns
+        self.asked_ns, self._waits = now_ns, True
         return True
 
     def answered(self, changed: bool, now_ns: int) -> None:
         self._pause_ns = SHORTEST_PAUSE_NS if changed else min(2 * self._pause_ns, LONGEST_PAUSE_NS)
-        asked_ns = now_ns if self._asked_ns is None else self._asked_ns
-        self._due_ns = asked_ns + self._pause_ns
-        self._asked_ns = None
+        asked_ns = now_ns if self.asked_ns is None else self.asked_ns
+        self._due_ns = (asked_ns // self._pause_ns + 1) * self._pause_ns
+        self._waits = False
 
     def hurry(self, now_ns: int) -> None:
         """The use may change soon: read often again."""

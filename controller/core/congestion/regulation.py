@@ -49,7 +49,10 @@ class UnknownPlaceError(LookupError):
 
 
 class Regulation:
-    """All egress ports of all switches. Windows are not emitted before `send`."""
+    """All egress ports of all switches. Windows are not emitted before `send`.
+
+    `needs_no_queue` returns whether nobody is to be warned of a port without a queue.
+    """
 
     def __init__(
         self,
@@ -58,8 +61,10 @@ class Regulation:
         default_limits: PortLimits,
         tables: Tables,
         emit: Callable[[Effect], None],
+        needs_no_queue: Callable[[PortId], bool],
     ) -> None:
         self._settings = settings
+        self._needs_no_queue = needs_no_queue
         self.bypasses = Bypasses()
         self.registers = Registers()
         self.round_trips = RoundTrips()
@@ -242,7 +247,12 @@ class Regulation:
             self._queueless.pop(switch, None)
             return
         names = self._egress.names(switch)
-        without = {number for number in names if self._egress.queue(PortId(switch, number)) is None}
+        ids = (PortId(switch, number) for number in names)
+        without = {
+            port_id.port
+            for port_id in ids
+            if self._egress.queue(port_id) is None and not self._needs_no_queue(port_id)
+        }
         new = sorted(without - self._queueless.get(switch, set()))
         self._queueless[switch] = without
         if new and self._settings.regulates:

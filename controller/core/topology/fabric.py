@@ -5,6 +5,7 @@ Paths are symmetric (`trees`): a flow's ACKs come back through the ports that it
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 
 from controller.core.topology.links import Link, Links
 from controller.core.topology.trees import Trees
@@ -36,6 +37,9 @@ class Fabric:
     or the place of a host may have changed. A switch whose control channel has been lost for
     `control_grace_ns` is distrusted: paths avoid it if they can.
 
+    A link is *protected* if the names of both its ports match a pattern of `protect`. Paths do not
+    lead over protected links: what these carry crosses the other links once more, in code.
+
     `multipath` is set from the time on that paths differ by path id. It stays set, because the path
     id of a connection that opened in the meantime would not be known later.
     """
@@ -49,6 +53,7 @@ class Fabric:
         self._fabric_ports: set[PortId] = set()
         self.multipath = False
         self._links = Links(link_timeout_ns)
+        self._protected_names: tuple[str, ...] = ()
         self.hosts: dict[bytes, Host] = {}
         self._owners: dict[tuple[bytes, bytes], bytes] = {}
         self._changed_hosts: set[bytes] = set()
@@ -157,6 +162,7 @@ class Fabric:
             and now_ns >= state.settled_ns
             and port_id not in self._links
             and not self._links.is_quarantined(port_id, now_ns)
+            and not self.may_protect(port_id)
         )
 
     def edge_ports(self, now_ns: int) -> list[PortId]:
@@ -190,6 +196,10 @@ class Fabric:
         self.changes += bool(expired)
         return expired
 
+    def peer(self, port_id: PortId) -> PortId | None:
+        """The port at the other end of this one's link; None without a link that was seen."""
+        return self._links.far_end(port_id) if self._links.is_seen(port_id) else None
+
     def link_ports(self) -> list[PortId]:
         """The ports that lead, or are presumed to lead, to another switch."""
         return self._links.ports
@@ -199,6 +209,37 @@ class Fabric:
 
     def links(self) -> list[Link]:
         return self._links.all
+
+    # Protected links
+
+    def protect(self, names: tuple[str, ...]) -> None:
+        """Ports whose names match one of these patterns are ends of protected links."""
+        if names != self._protected_names:
+            self._protected_names = names
+            self._version += 1
+            self.changes += 1
+
+    def may_protect(self, port_id: PortId) -> bool:
+        """Whether a port is meant to be an end of a protected link. No hosts are behind it."""
+        state = self._ports.get(port_id) if self._protected_names else None
+        return state is not None and any(
+            fnmatchcase(state.port.name, pattern) for pattern in self._protected_names
+        )
+
+    def is_protected(self, link: Link) -> bool:
+        return all(map(self.may_protect, link))
+
+    def protected_links(self) -> list[Link]:
+        """The protected links that are up, but for those on trial because they kept failing."""
+        if not self._protected_names:
+            return []
+        doubtful = self._links.doubtful
+        return [link for link in self.links() if link not in doubtful and self.is_protected(link)]
+
+    def is_presumed(self, port_id: PortId) -> bool:
+        """Whether this port led to a switch before the controller started, which discovery has
+        neither confirmed nor denied yet."""
+        return self._links.is_presumed(port_id)
 
     def _forget_hosts(self, port_id: PortId) -> None:
         for host in [host for host in self.hosts.values() if host.port == port_id]:
@@ -259,7 +300,7 @@ class Fabric:
             self._trees_version = self.version
             self._paths = {}
             self._trees = Trees(
-                self.links(),
+                [link for link in self.links() if not self.is_protected(link)],
                 self._edge_switches(),
                 self._distrusted,
                 self._links.doubtful,
@@ -277,10 +318,11 @@ class Fabric:
         src, dst = self.hosts.get(src_mac), self.hosts.get(dst_mac)
         if src is None or dst is None:
             return None
-        between = self._between(src.port.switch, dst.port.switch, path_id or 0)
+        between = self.between(src.port.switch, dst.port.switch, path_id or 0)
         return None if between is None else (*between, dst.port)
 
-    def _between(self, src: int, dst: int, path_id: int) -> tuple[PortId, ...] | None:
+    def between(self, src: int, dst: int, path_id: int) -> tuple[PortId, ...] | None:
+        """The egress ports from switch to switch; None without a path."""
         next_ports = self.trees.next_ports(dst, path_id)
         key = src, dst, path_id
         if key not in self._paths:
@@ -297,5 +339,5 @@ class Fabric:
         return {
             port_id.switch
             for port_id, state in self._ports.items()
-            if state.port.up and port_id not in self._fabric_ports
+            if state.port.up and port_id not in self._fabric_ports and not self.may_protect(port_id)
         }

@@ -42,6 +42,13 @@ class Links:
         """Whether this port led to a switch until recently."""
         return now_ns < self._quarantine.get(port_id, now_ns)
 
+    def is_seen(self, port_id: PortId) -> bool:
+        """Whether this port has a link that discovery has found."""
+        return port_id in self._seen
+
+    def is_presumed(self, port_id: PortId) -> bool:
+        return port_id in self._presumed
+
     def far_end(self, port_id: PortId) -> PortId:
         return self._seen[port_id][0]
 

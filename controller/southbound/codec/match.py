@@ -17,6 +17,9 @@ _WRITE_METADATA = struct.Struct("!HH4xQQ")
 _FIN_TIMEOUT = struct.Struct("!HHIHHH2x")
 _REG_LOAD = struct.Struct("!HHIHHIQ")
 _MULTIPATH = struct.Struct("!HHIHHH2xHHI2xHI")
+# One member, padded to 8 bytes.
+_BUNDLE_LOAD = struct.Struct("!HHIHHHHIHHI4xH6x")
+_RESUBMIT = struct.Struct("!HHIHHB3x")
 # NXAST_CONTROLLER2 with the properties NXAC2PT_MAX_LEN and NXAC2PT_METER_ID, each padded to 8 bytes
 # and in the order in which the switch gives them back.
 _METERED_COPY = struct.Struct("!HHIH6xHHH2xHHI")
@@ -27,6 +30,10 @@ _INSTRUCTION_GOTO, _INSTRUCTION_METADATA, _INSTRUCTION_APPLY = 1, 2, 4
 _ACTION_OUTPUT, _ACTION_EXPERIMENTER = 0, 0xFFFF
 _NICIRA = 0x2320
 _NXAST_REG_LOAD, _NXAST_MULTIPATH, _NXAST_FIN_TIMEOUT, _NXAST_CONTROLLER2 = 7, 10, 19, 37
+_NXAST_BUNDLE_LOAD, _NXAST_RESUBMIT_TABLE = 13, 14
+_BY_ETH_SRC = _ACTIVE_BACKUP = 0
+_NXM_OF_IN_PORT = 2
+_SAME_IN_PORT = 0xFFF8
 _PROPERTY_MAX_LEN, _PROPERTY_METER_ID = 0, 5
 _HASH_SYMMETRIC_L3L4_UDP = 3
 _ALL_ONES = (1 << 64) - 1
@@ -57,8 +64,9 @@ TCP_DST = Field(0x8000, 14, 2)
 IPV6_SRC = Field(0x8000, 26, 16)
 IPV6_DST = Field(0x8000, 27, 16)
 ICMPV6_TYPE = Field(0x8000, 29, 1)
-# Nicira's register 0, which Open vSwitch knows beside those of OpenFlow 1.5.
+# Nicira's registers, which Open vSwitch knows beside those of OpenFlow 1.5.
 REG0 = Field(0x0001, 0, 4)
+REG1 = Field(0x0001, 1, 4)
 # ONF EXT-109: OpenFlow 1.3 has TCP flags as an experimenter field only.
 TCP_FLAGS = Field(0xFFFF, 42, 2, bytes.fromhex("4f4e4600"))
 
@@ -66,7 +74,7 @@ _FIELDS = {
     (field.oxm_class, field.number): field
     for field in (
         *(IN_PORT, ETH_DST, ETH_TYPE, IP_PROTO, IPV4_SRC, IPV4_DST, TCP_SRC, TCP_DST),
-        *(IPV6_SRC, IPV6_DST, TCP_FLAGS, METADATA, ICMPV6_TYPE, REG0),
+        *(IPV6_SRC, IPV6_DST, TCP_FLAGS, METADATA, ICMPV6_TYPE, REG0, REG1),
     )
 }
 
@@ -209,6 +217,34 @@ def multipath(field: Field, n_bits: int) -> bytes:
         *(_ACTION_EXPERIMENTER, _MULTIPATH.size, _NICIRA, _NXAST_MULTIPATH),
         *(_HASH_SYMMETRIC_L3L4_UDP, 0, 0, (1 << n_bits) - 1, 0),
         *(n_bits - 1, _oxm_head(field)),
+    )
+
+
+def load_if_live(field: Field, port: int) -> bytes:
+    """The action bundle_load: set a register of 32 bits to `port` if that has a carrier, else to
+    0xffff. Raises struct.error if the number of the port has more than 16 bits."""
+    return _BUNDLE_LOAD.pack(
+        *(_ACTION_EXPERIMENTER, _BUNDLE_LOAD.size, _NICIRA, _NXAST_BUNDLE_LOAD),
+        *(_ACTIVE_BACKUP, _BY_ETH_SRC, 0, _NXM_OF_IN_PORT, 1),
+        *(8 * field.length - 1, _oxm_head(field), port),
+    )
+
+
+def unpack_load_if_live(actions: bytes) -> int:
+    """The port of a bundle_load, the first of some actions. Raises MalformedMessageError for
+    another action."""
+    if len(actions) >= _BUNDLE_LOAD.size:
+        kind, _, vendor, subtype, *_, port = _BUNDLE_LOAD.unpack_from(actions)
+        if (kind, vendor, subtype) == (_ACTION_EXPERIMENTER, _NICIRA, _NXAST_BUNDLE_LOAD):
+            return int(port)
+    raise MalformedMessageError("no bundle_load")
+
+
+def resubmit(table: int) -> bytes:
+    """The action resubmit: look the packet up in a table, which may be the one that it is in."""
+    return _RESUBMIT.pack(
+        *(_ACTION_EXPERIMENTER, _RESUBMIT.size, _NICIRA, _NXAST_RESUBMIT_TABLE),
+        *(_SAME_IN_PORT, table),
     )
 
 

@@ -20,6 +20,7 @@ from controller.model.entries import (
     LinkPort,
     NextHop,
     PortWindow,
+    ProtectedHop,
     Relearn,
     Steer,
 )
@@ -37,6 +38,7 @@ from controller.southbound.codec.match import (
     IPV6_SRC,
     METADATA,
     REG0,
+    REG1,
     TCP_DST,
     TCP_SRC,
     Field,
@@ -45,11 +47,14 @@ from controller.southbound.codec.match import (
     exact,
     fin_timeout,
     load,
+    load_if_live,
     multipath,
     output,
     prefix,
+    resubmit,
     unpack_instructions,
     unpack_load,
+    unpack_load_if_live,
     unpack_match,
     unpack_output,
 )
@@ -74,6 +79,10 @@ RELEARN_S = 5
 # Priorities in table REGULATE: what is exempt comes before the window of a flow, that before its
 # host's, and that before its port's.
 _EXEMPT, _FLOW_WINDOW, _HOST_WINDOW, _PORT_WINDOW = 300, 200, 100, 50
+
+# Priorities in table PATH: over a protected port that is up, once it is known whether it is; and by
+# NextHop otherwise.
+_LIVE_HOP, _PROTECTED_HOP, _HOP_OF_PATH_ID, _HOP = 160, 150, 100, 50
 
 _PROTO_UDP = 17
 
@@ -266,16 +275,43 @@ def _decode_forward_via(found: _Found) -> ForwardVia:
 
 def _encode_next_hop(entry: NextHop) -> FlowEntries:
     match: Match = (exact(METADATA, entry.destination),)
-    priority = 50
+    priority = _HOP
     if entry.path_id is not None:
         match = (*match, exact(REG0, HAS_PATH_ID | entry.path_id))
-        priority = 100
+        priority = _HOP_OF_PATH_ID
     return (FlowEntry(Table.PATH, priority, cookie_of(Kind.NEXT_HOP), match, output(entry.port)),)
 
 
 def _decode_next_hop(found: _Found) -> NextHop:
     path_id = path_id_of(found.number(REG0)) if REG0 in found.values else None
     return NextHop(found.number(METADATA), path_id, unpack_output(found.instructions.actions))
+
+
+def _encode_protected_hop(entry: ProtectedHop) -> FlowEntries:
+    """One for each family has the switch find out whether the port is up, and a third one uses it
+    then. So TCP is back on the other paths without a controller."""
+    cookie = cookie_of(Kind.PROTECTED_HOP)
+    to_destination = exact(METADATA, entry.destination)
+    find_out = load_if_live(REG1, entry.port) + resubmit(Table.PATH)
+    is_up = (to_destination, exact(REG1, entry.port))
+    return (
+        *(
+            FlowEntry(
+                Table.PATH,
+                _PROTECTED_HOP,
+                cookie,
+                (to_destination, exact(REG1, 0), *tcp(eth_type)),
+                find_out,
+            )
+            for eth_type in (ETH_IPV4, ETH_IPV6)
+        ),
+        FlowEntry(Table.PATH, _LIVE_HOP, cookie, is_up, output(entry.port)),
+    )
+
+
+def _decode_protected_hop(found: _Found) -> ProtectedHop:
+    destination, port = found.number(METADATA), found.number(REG1)
+    return ProtectedHop(destination, port or unpack_load_if_live(found.instructions.actions))
 
 
 def _encode_exempt(entry: Exempt) -> FlowEntries:
@@ -329,6 +365,7 @@ _CODINGS = (
     _Coding(Kind.FORWARD, Forward, _encode_forward, _decode_forward),
     _Coding(Kind.FORWARD_VIA, ForwardVia, _encode_forward_via, _decode_forward_via),
     _Coding(Kind.NEXT_HOP, NextHop, _encode_next_hop, _decode_next_hop),
+    _Coding(Kind.PROTECTED_HOP, ProtectedHop, _encode_protected_hop, _decode_protected_hop),
     _Coding(Kind.EXEMPT, Exempt, _encode_exempt, _decode_exempt),
 )
 _OF_TYPE = {coding.type: coding.encode for coding in _CODINGS}

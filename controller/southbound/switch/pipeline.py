@@ -9,7 +9,8 @@
     3 regulate  the windows in segments that enter by a port are held to the port's registers,
                 but for those of connections that the operator has exempted
     4 forward   by destination: out of a port, or to the switch in the metadata; others go up
-    5 path      to another switch, by path id; to one that cannot be reached, nowhere
+    5 path      to another switch: TCP over a protected link if there is one that is up and in use,
+                all else by path id; to one that cannot be reached, nowhere
 
 Every entry has a cookie that says that it is Weir's, of which layout and what for. The entries that
 the core wants in these tables, with their priorities, are in `encoding`.
@@ -74,6 +75,7 @@ class Kind(IntEnum):
     NEXT_HOP = 10
     STEER = 11
     PORT_WINDOW = 12
+    PROTECTED_HOP = 13
     BUDGET = 32
 
 
