@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use proto::acc::redundancy::Scheduler;
 use proto::acc::{Coded, Feedback, Receiver, Sender, Strategy};
+use proto::ecn::Codepoint;
 
 use crate::{Datagram, NodeId, Passed, Shim, Time};
 
@@ -12,7 +13,7 @@ const HEADER_BYTES: u32 = 16;
 
 /// What goes from one shim to the other.
 enum Message {
-    Original { number: u64, base: u64, bytes: Vec<u8> },
+    Original { number: u64, base: u64, waits: bool, bytes: Vec<u8> },
     Coded(Coded),
     Answer { feedback: Feedback, bytes: Vec<u8> },
 }
@@ -20,7 +21,9 @@ enum Message {
 impl Message {
     fn emit(&self) -> Vec<u8> {
         let (kind, numbers, bytes) = match self {
-            Message::Original { number, base, bytes } => (0, [*number, *base, 0], bytes),
+            Message::Original { number, base, waits, bytes } => {
+                (0, [*number, *base, u64::from(*waits)], bytes)
+            }
             Message::Coded(Coded { first, count, seed, bytes }) => {
                 (1, [*first, *count as u64, u64::from(*seed)], bytes)
             }
@@ -44,7 +47,7 @@ impl Message {
         let [a, b, c] = numbers;
         let bytes = rest.to_vec();
         Some(match kind {
-            0 => Message::Original { number: a, base: b, bytes },
+            0 => Message::Original { number: a, base: b, waits: c != 0, bytes },
             1 => Message::Coded(Coded { first: a, count: b as usize, seed: c as u8, bytes }),
             2 => Message::Answer { feedback: Feedback { next: a, through: b, lost: c }, bytes },
             _ => return None,
@@ -64,10 +67,10 @@ pub struct AccSource {
 }
 
 impl AccSource {
-    /// For a source that sends to `to`.
-    pub fn new(to: NodeId, strategy: Strategy) -> Self {
+    /// For a source that sends to `to`. `loss`: what earlier flows have seen lost.
+    pub fn new(to: NodeId, strategy: Strategy, loss: f64) -> Self {
         AccSource {
-            sender: Sender::new(strategy, 0.0),
+            sender: Sender::new(strategy, loss),
             scheduler: strategy.scheduler(),
             to,
             wire_bytes: 0,
@@ -101,7 +104,8 @@ impl Shim for AccSource {
         self.wire_bytes = self.wire_bytes.max(wire_bytes);
         self.sent += 1;
         let number = self.sender.on_packet(now, &datagram.payload);
-        let message = Message::Original { number, base: self.sender.base(), bytes: datagram.payload };
+        let (base, waits) = (self.sender.base(), self.sender.waits());
+        let message = Message::Original { number, base, waits, bytes: datagram.payload };
         passed.down(Datagram { wire_bytes, payload: message.emit(), ..datagram });
     }
 
@@ -129,6 +133,7 @@ impl Shim for AccSource {
 /// Around a sink.
 pub struct AccSink {
     receiver: Receiver,
+    patience: Duration,
     /// d, as it was last told.
     told: u64,
     /// The last packet that came, for what else there is to know of those that are handed on.
@@ -136,9 +141,9 @@ pub struct AccSink {
 }
 
 impl AccSink {
-    /// One that keeps packets back for so long behind a lost one.
+    /// One that keeps packets back for so long behind a lost one, if its sender asks for that.
     pub fn new(patience: Duration) -> Self {
-        AccSink { receiver: Receiver::new(patience), told: 0, last: None }
+        AccSink { receiver: Receiver::new(Duration::ZERO), patience, told: 0, last: None }
     }
 
     /// Its state.
@@ -157,13 +162,14 @@ impl Shim for AccSink {
     fn incoming(&mut self, now: Time, datagram: Datagram, passed: &mut Passed) {
         let mut packets: Vec<Vec<u8>> = Vec::new();
         match Message::parse(&datagram.payload) {
-            Some(Message::Original { number, base, bytes }) => {
-                self.receiver
-                    .on_packet(now, number, base, &bytes, &mut |packet| packets.push(packet.to_vec()));
+            Some(Message::Original { number, base, waits, bytes }) => {
+                self.receiver.set_patience(if waits { self.patience } else { Duration::ZERO });
+                let hand_on = &mut |_, packet: &[u8]| packets.push(packet.to_vec());
+                self.receiver.on_packet(now, number, base, Codepoint::NotEct, &bytes, hand_on);
             }
             Some(Message::Coded(coded)) => {
                 // What is of no use does no harm.
-                let _ = self.receiver.on_coded(now, &coded, &mut |packet| packets.push(packet.to_vec()));
+                let _ = self.receiver.on_coded(now, &coded, &mut |_, packet| packets.push(packet.to_vec()));
             }
             Some(Message::Answer { .. }) | None => return,
         }
@@ -187,7 +193,7 @@ impl Shim for AccSink {
 
     fn handle_timeout(&mut self, now: Time, passed: &mut Passed) {
         let mut packets: Vec<Vec<u8>> = Vec::new();
-        self.receiver.handle_timeout(now, &mut |packet| packets.push(packet.to_vec()));
+        self.receiver.handle_timeout(now, &mut |_, packet| packets.push(packet.to_vec()));
         self.pass(packets, passed);
     }
 

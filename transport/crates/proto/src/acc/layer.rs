@@ -443,7 +443,7 @@ impl Layer {
             return None;
         }
         if asked.tries == 1 {
-            peer.on_rtt(now.since(asked.at));
+            peer.on_rtt(now, now.since(asked.at));
         }
         let keys = self.key.session(&pair, port, &asked.hello, &hello, true, asked.hello.session);
         self.add_session(&pair, keys);
@@ -553,7 +553,7 @@ impl Layer {
         let turn = (pair, Role::Outgoing(report.flow));
         arm(&mut self.agenda, turn, &mut outgoing.armed, outgoing.sender.poll_timeout());
         if let Some(rtt) = told.rtt {
-            peer.on_rtt(rtt);
+            peer.on_rtt(now, rtt);
         }
     }
 
@@ -597,12 +597,12 @@ impl Layer {
             incoming.patience = patience;
             receiver.set_patience(patience.time().min(self.config.most_patience));
         }
-        let mut hand_on = |bytes: &[u8]| deliver(&pair, ecn, bytes);
+        let mut hand_on = |ecn, bytes: &[u8]| deliver(&pair, ecn, bytes);
         match packet.content {
             Content::Numbered { number, back, .. } => {
                 let number = near(number, receiver.feedback().through);
                 let base = number.saturating_sub(back.into());
-                receiver.on_packet(now, number, base, packet.body, &mut hand_on);
+                receiver.on_packet(now, number, base, ecn, packet.body, &mut hand_on);
                 peer.came += 1;
                 if incoming.key.is_none() {
                     incoming.key = packet::flow_of(&pair, packet.body);
@@ -652,7 +652,7 @@ impl Layer {
         self.held_bytes -= before - peer.held_bytes;
         self.agenda.remove((pair, Role::Incoming(flow)));
         if let Some(mut gone) = gone {
-            gone.receiver.give_up(&mut |bytes| deliver(&pair, Codepoint::NotEct, bytes));
+            gone.receiver.give_up(&mut |ecn, bytes| deliver(&pair, ecn, bytes));
         }
         true
     }
@@ -751,7 +751,7 @@ impl Layer {
         let Some(peer) = self.peers.get_mut(&pair) else { return };
         let Some(incoming) = peer.incoming.get_mut(&flow) else { return };
         let held = incoming.receiver.held_bytes();
-        incoming.receiver.handle_timeout(now, &mut |bytes| deliver(&pair, Codepoint::NotEct, bytes));
+        incoming.receiver.handle_timeout(now, &mut |ecn, bytes| deliver(&pair, ecn, bytes));
         incoming.armed = incoming.receiver.poll_timeout();
         self.agenda.set((pair, Role::Incoming(flow)), incoming.armed);
         let freed = held.saturating_sub(incoming.receiver.held_bytes());

@@ -8,6 +8,7 @@ use codec::rlnc::{Decoder, Recovered, Refused};
 use super::Feedback;
 use super::sender::Coded;
 use crate::Time;
+use crate::ecn::Codepoint;
 use crate::ranges::RangeSet;
 
 /// Packets that are kept back at most, and numbers below the highest of which it is remembered whether they are here.
@@ -43,16 +44,23 @@ pub struct Receiver {
     lost: u64,
     /// All below were handed on, or were not here when their turn came.
     turn: u64,
-    /// Packets that wait for their turn, and since when.
-    waiting: BTreeMap<u64, (Time, Vec<u8>)>,
+    /// Packets that wait for their turn.
+    waiting: BTreeMap<u64, Waiting>,
     /// How long they do.
     patience: Duration,
     counters: ReceiverCounters,
     recovered: Vec<Recovered>,
 }
 
-/// Who takes what is handed on.
-pub type HandOn<'a> = &'a mut dyn FnMut(&[u8]);
+#[derive(Debug)]
+struct Waiting {
+    since: Time,
+    ecn: Codepoint,
+    bytes: Vec<u8>,
+}
+
+/// Who takes what is handed on, with the mark of the datagram that it has come in; what was recovered has none.
+pub type HandOn<'a> = &'a mut dyn FnMut(Codepoint, &[u8]);
 
 impl Receiver {
     /// One to which nothing has come. `patience`: how long packets that follow on a lost one are kept back, so that it may be recovered
@@ -89,15 +97,24 @@ impl Receiver {
         !self.patience.is_zero()
     }
 
-    /// A packet has come, which its sender has given this number; it codes none below `base` any more. Hands on those whose turn it is.
-    pub fn on_packet(&mut self, now: Time, number: u64, base: u64, bytes: &[u8], hand_on: HandOn<'_>) {
+    /// A packet has come, with the mark `ecn`, which its sender has given this number; it codes none below `base` any more. Hands on those
+    /// whose turn it is.
+    pub fn on_packet(
+        &mut self,
+        now: Time,
+        number: u64,
+        base: u64,
+        ecn: Codepoint,
+        bytes: &[u8],
+        hand_on: HandOn<'_>,
+    ) {
         self.forget_below(base.min(number));
         if !self.is_new(number) {
             return;
         }
         self.counters.came += 1;
         self.see(number);
-        self.take(now, number, bytes, hand_on);
+        self.take(now, number, ecn, bytes, hand_on);
         let mut recovered = std::mem::take(&mut self.recovered);
         self.decoder.on_packet(number, bytes, &mut recovered);
         self.take_recovered(now, recovered, hand_on);
@@ -128,12 +145,12 @@ impl Receiver {
     /// When [`Receiver::handle_timeout`] has something to do.
     pub fn poll_timeout(&self) -> Option<Time> {
         // Those that have come later may be of lower numbers.
-        self.waiting.values().map(|(since, _)| *since + self.patience).min()
+        self.waiting.values().map(|one| one.since + self.patience).min()
     }
 
     /// Hands on what has waited for long enough.
     pub fn handle_timeout(&mut self, now: Time, hand_on: HandOn<'_>) {
-        let is_due = |(since, _): &(Time, Vec<u8>)| *since + self.patience <= now;
+        let is_due = |one: &Waiting| one.since + self.patience <= now;
         if let Some(last) = self.waiting.iter().rev().find(|(_, one)| is_due(one)).map(|(number, _)| *number)
         {
             self.hand_on_through(last, hand_on);
@@ -154,7 +171,7 @@ impl Receiver {
 
     /// Bytes that it holds.
     pub fn held_bytes(&self) -> usize {
-        self.decoder.held_bytes() + self.waiting.values().map(|(_, bytes)| bytes.len()).sum::<usize>()
+        self.decoder.held_bytes() + self.waiting.values().map(|one| one.bytes.len()).sum::<usize>()
     }
 
     /// Whether a packet is here for the first time. One that is late is, though nothing waits for it any more: TCP can still use it.
@@ -181,25 +198,25 @@ impl Receiver {
         for Recovered { number, bytes } in recovered.drain(..) {
             if self.is_new(number) {
                 self.counters.recovered += 1;
-                self.take(now, number, &bytes, hand_on);
+                self.take(now, number, Codepoint::NotEct, &bytes, hand_on);
             }
         }
         self.recovered = recovered;
     }
 
     /// A packet is here, by whatever way.
-    fn take(&mut self, now: Time, number: u64, bytes: &[u8], hand_on: HandOn<'_>) {
+    fn take(&mut self, now: Time, number: u64, ecn: Codepoint, bytes: &[u8], hand_on: HandOn<'_>) {
         self.here.insert(number..number + 1);
         self.advance();
         if number <= self.turn || self.patience.is_zero() {
-            hand_on(bytes);
+            hand_on(ecn, bytes);
             if number >= self.turn {
                 self.turn = number + 1;
                 self.hand_on_next(hand_on);
             }
             return;
         }
-        self.waiting.insert(number, (now, bytes.to_vec()));
+        self.waiting.insert(number, Waiting { since: now, ecn, bytes: bytes.to_vec() });
         while self.waiting.len() > MOST_KEPT
             && let Some(first) = self.waiting.keys().next().copied()
         {
@@ -209,8 +226,8 @@ impl Receiver {
 
     /// Hands on packets as long as there is the next.
     fn hand_on_next(&mut self, hand_on: HandOn<'_>) {
-        while let Some((_, bytes)) = self.waiting.remove(&self.turn) {
-            hand_on(&bytes);
+        while let Some(Waiting { ecn, bytes, .. }) = self.waiting.remove(&self.turn) {
+            hand_on(ecn, &bytes);
             self.turn += 1;
         }
     }
@@ -218,9 +235,9 @@ impl Receiver {
     /// Hands on all up to this number, whether or not others are missing below, and what follows.
     fn hand_on_through(&mut self, last: u64, hand_on: HandOn<'_>) {
         let later = self.waiting.split_off(&(last + 1));
-        for (_, bytes) in std::mem::replace(&mut self.waiting, later).into_values() {
+        for Waiting { ecn, bytes, .. } in std::mem::replace(&mut self.waiting, later).into_values() {
             self.counters.impatient += 1;
-            hand_on(&bytes);
+            hand_on(ecn, &bytes);
         }
         self.turn = self.turn.max(last + 1);
         self.hand_on_next(hand_on);
@@ -268,8 +285,8 @@ mod tests {
         Coded { first, count, seed, bytes }
     }
 
-    fn into(out: &mut Vec<Vec<u8>>) -> impl FnMut(&[u8]) + '_ {
-        |bytes| out.push(bytes.to_vec())
+    fn into(out: &mut Vec<Vec<u8>>) -> impl FnMut(Codepoint, &[u8]) + '_ {
+        |_, bytes| out.push(bytes.to_vec())
     }
 
     fn at(ms: u64) -> Time {
@@ -281,7 +298,7 @@ mod tests {
         let mut receiver = Receiver::new(PATIENCE);
         let mut out = Vec::new();
         for number in [0, 2, 3] {
-            receiver.on_packet(at(0), number, 0, &packet(number), &mut into(&mut out));
+            receiver.on_packet(at(0), number, 0, Codepoint::NotEct, &packet(number), &mut into(&mut out));
         }
         assert_eq!(out, [packet(0)]);
         assert_eq!(receiver.feedback(), Feedback { next: 1, through: 4, lost: 1 });
@@ -296,17 +313,31 @@ mod tests {
     }
 
     #[test]
+    fn each_keeps_its_own_mark() {
+        let mut receiver = Receiver::new(PATIENCE);
+        let mut marks = Vec::new();
+        for (number, ecn) in
+            [(1, Codepoint::Ce), (2, Codepoint::Ect0), (0, Codepoint::NotEct), (4, Codepoint::Ce)]
+        {
+            receiver.on_packet(at(0), number, 0, ecn, &packet(number), &mut |ecn, _| marks.push(ecn));
+        }
+        assert_eq!(marks, [Codepoint::NotEct, Codepoint::Ce, Codepoint::Ect0]);
+        receiver.on_coded(at(0), &coded(0, 4, 9), &mut |ecn, _| marks.push(ecn)).unwrap();
+        assert_eq!(marks[3..], [Codepoint::NotEct, Codepoint::Ce]);
+    }
+
+    #[test]
     fn but_not_for_long() {
         let mut receiver = Receiver::new(PATIENCE);
         let mut out = Vec::new();
-        receiver.on_packet(at(0), 1, 0, &packet(1), &mut into(&mut out));
+        receiver.on_packet(at(0), 1, 0, Codepoint::NotEct, &packet(1), &mut into(&mut out));
         receiver.handle_timeout(at(0), &mut into(&mut out));
         assert_eq!((out.len(), receiver.poll_timeout()), (0, Some(at(1))));
         receiver.handle_timeout(at(1), &mut into(&mut out));
-        receiver.on_packet(at(1), 2, 0, &packet(2), &mut into(&mut out));
+        receiver.on_packet(at(1), 2, 0, Codepoint::NotEct, &packet(2), &mut into(&mut out));
         // TCP can still use what is late.
-        receiver.on_packet(at(2), 0, 0, &packet(0), &mut into(&mut out));
-        receiver.on_packet(at(2), 0, 0, &packet(0), &mut into(&mut out));
+        receiver.on_packet(at(2), 0, 0, Codepoint::NotEct, &packet(0), &mut into(&mut out));
+        receiver.on_packet(at(2), 0, 0, Codepoint::NotEct, &packet(0), &mut into(&mut out));
         assert_eq!(out, [packet(1), packet(2), packet(0)]);
     }
 
@@ -335,7 +366,7 @@ mod tests {
                     }
                     match one {
                         _ if random.below(100) < loss => {}
-                        (number, None) => receiver.on_packet(now, number, 0, &packet(number), &mut into(&mut out)),
+                        (number, None) => receiver.on_packet(now, number, 0, Codepoint::NotEct, &packet(number), &mut into(&mut out)),
                         (_, Some(coded)) => drop(receiver.on_coded(now, &coded, &mut into(&mut out))),
                     }
                 }

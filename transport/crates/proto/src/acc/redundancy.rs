@@ -11,6 +11,14 @@
 /// Of more packets than this, what is true of so many is true as nearly as a float can say.
 const MOST_COUNTED: u32 = 1000;
 
+/// A path that loses fewer is one that loses none.
+const NEGLIGIBLE: f64 = 1e-4;
+
+/// Whether a path that loses so many packets is one that loses none.
+pub fn is_negligible(loss: f64) -> bool {
+    loss < NEGLIGIBLE
+}
+
 /// A round trip that is so many times the shortest one is that of a long queue.
 const STRETCH: f64 = 3.0;
 
@@ -41,6 +49,11 @@ pub struct Policy {
     /// The loss rate beyond which a path whose queue is long is congested: there TCP has to see what is lost, or nobody slows down, and
     /// no packet of full length is coded.
     pub congested: f64,
+    /// Whether losses are left to TCP of a path that has lost none for long: a queue has overflowed there, most likely.
+    pub spares_first: bool,
+    /// The share of a window beyond which losses within a round trip, if they are also more than C_max, are a queue that overflows: coded packets
+    /// would only add to it, and TCP has to see it.
+    pub overflow: f64,
     /// S: Q grows no longer than this.
     pub longest_queue: f64,
     /// C_max: coded packets at a time, unless more have been lost.
@@ -57,6 +70,8 @@ impl Policy {
         by_length: false,
         least_queue: 0.0,
         congested: 1.0,
+        overflow: 1.0,
+        spares_first: false,
         longest_queue: 1000.0,
         most_packets: 5,
     };
@@ -69,6 +84,8 @@ impl Policy {
         by_length: true,
         least_queue: 10.0,
         congested: 0.08,
+        overflow: 0.125,
+        spares_first: true,
         ..Policy::PAPER
     };
 }
@@ -123,6 +140,16 @@ impl Scheduler {
     /// Whether a path that loses so many packets is congested, if its round trip is so many times the shortest that it had.
     pub fn is_congested(&self, loss: f64, stretch: f64) -> bool {
         loss > self.policy.congested && stretch > STRETCH
+    }
+
+    /// Whether losses are left to TCP, of a path that has lost so many before.
+    pub fn is_first(&self, loss: f64) -> bool {
+        self.policy.spares_first && is_negligible(loss)
+    }
+
+    /// Whether a queue overflows, if so many of a window's packets are lost within a round trip.
+    pub fn is_overflow(&self, losses: u64, packets: u64) -> bool {
+        losses as f64 > (packets as f64 * self.policy.overflow).max(self.policy.most_packets.into())
     }
 
     /// What packets of this length count.

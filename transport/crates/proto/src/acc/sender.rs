@@ -24,8 +24,6 @@ const WEIGHT: f64 = 1.0 / 64.0;
 const SHORT: f64 = 0.1;
 /// What counts as a whole packet.
 const WHOLE_BYTES: f64 = 1400.0;
-/// A path that loses fewer is one that loses none.
-const NEGLIGIBLE: f64 = 1e-4;
 
 /// How many coded packets are sent.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -58,7 +56,7 @@ impl Strategy {
     fn follows(self, loss: f64) -> bool {
         match self {
             Strategy::Off => false,
-            Strategy::Complementary(_) => loss >= NEGLIGIBLE,
+            Strategy::Complementary(_) => !redundancy::is_negligible(loss),
             Strategy::Corrective | Strategy::Important(_) => true,
         }
     }
@@ -124,12 +122,21 @@ pub struct SenderCounters {
 /// What came of a report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Told {
-    /// Packets of which it told for the first time.
+    /// Packets of a round trip that is over by that, unless a queue has overflowed in it.
     pub sent: u64,
-    /// How many of them are lost.
+    /// How many of them were lost.
     pub lost: u64,
     /// How long ago the last of them was sent.
     pub rtt: Option<Duration>,
+}
+
+/// A round trip: it lasts until packets are reported that were sent after it began.
+#[derive(Clone, Copy, Debug, Default)]
+struct Round {
+    /// The first of them.
+    until: u64,
+    sent: u64,
+    lost: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -158,6 +165,7 @@ pub struct Sender {
     seed: u8,
     /// Losses are the path's way to say that too much is sent.
     congested: bool,
+    round: Round,
     /// What was sent in this round trip, and coded, in packets.
     sent: f64,
     coded: f64,
@@ -180,6 +188,7 @@ impl Sender {
             loss: LossRate::new(loss, WEIGHT),
             seed: 0,
             congested: false,
+            round: Round::default(),
             sent: 0.0,
             coded: 0.0,
             counters: SenderCounters::default(),
@@ -225,7 +234,7 @@ impl Sender {
 
     /// Whether the receiver is to keep back what follows on a lost packet.
     pub fn waits(&self) -> bool {
-        self.strategy.repairs() && !self.congested
+        self.strategy.repairs() && self.strategy.follows(self.loss.value()) && !self.congested
     }
 
     /// Numbers below this are not coded any more: the receiver need not remember them.
@@ -254,23 +263,25 @@ impl Sender {
         let newly_sent = feedback.through.saturating_sub(last.through);
         let losses = feedback.lost.saturating_sub(last.lost);
         let newest = (feedback.through.max(1) - 1).checked_sub(self.base).filter(|_| newly_sent > 0);
-        let newest = newest.and_then(|at| self.kept.get(usize::try_from(at).ok()?));
-        let told = Told { sent: newly_sent, lost: losses, rtt: newest.map(|one| now.since(one.sent)) };
+        let newest = newest.and_then(|at| self.kept.get(usize::try_from(at).ok()?)).map(|one| one.sent);
+        let rtt = newest.map(|sent| now.since(sent));
         self.feedback = Feedback {
             next: last.next.max(feedback.next),
             through: last.through.max(feedback.through),
             lost: last.lost.max(feedback.lost),
         };
-        self.loss.on_packets(newly_sent, losses);
+        let loss = self.loss.value();
+        let (sent, lost) = self.on_round(newly_sent, losses, scheduler);
+        let told = Told { sent, lost, rtt };
         while self.base < self.feedback.next && self.forget_first() {}
         if losses > 0 {
             // The window that is being sent may have been begun when nothing was lost.
             self.ends = self.ends.or_else(|| self.strategy.follows(self.loss.value()).then(|| now + PAUSE));
             let losses = losses.min(MAX_PACKETS as u64) as u32;
             if let Strategy::Complementary(_) = self.strategy {
-                let loss = self.loss.value();
                 let longest = self.longest(0, MAX_PACKETS);
-                let count = if self.spares(longest) { 0 } else { scheduler.on_losses(losses, loss, longest) };
+                let is_left_to_tcp = self.spares(longest) || scheduler.is_first(loss);
+                let count = if is_left_to_tcp { 0 } else { scheduler.on_losses(losses, loss, longest) };
                 let before = redundancy::too_many_are_lost(losses, loss, 0);
                 let sent = self.code(count, 0, out);
                 self.coded += f64::from(sent) * scheduler.weight(longest);
@@ -319,6 +330,23 @@ impl Sender {
     /// Bytes that it holds.
     pub fn held_bytes(&self) -> usize {
         self.held_bytes
+    }
+
+    /// Of so many packets more, so many were lost. Returns both of the round trip, if it is over and no queue has overflowed: what is lost then
+    /// says nothing of what a path loses.
+    fn on_round(&mut self, sent: u64, lost: u64, scheduler: &Scheduler) -> (u64, u64) {
+        self.round.sent += sent;
+        self.round.lost += lost;
+        if self.feedback.through <= self.round.until {
+            return (0, 0);
+        }
+        let next = Round { until: self.next_number(), ..Round::default() };
+        let over = std::mem::replace(&mut self.round, next);
+        if scheduler.is_overflow(over.lost, over.sent) {
+            return (0, 0);
+        }
+        self.loss.on_packets(over.sent, over.lost);
+        (over.sent, over.lost)
     }
 
     /// Keeps the oldest no longer. False: there is none.
