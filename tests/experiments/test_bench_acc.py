@@ -161,6 +161,8 @@ def test_what_is_claimed_is_held_or_not() -> None:
     figures |= cell("linux_random0_100k_plain", 9000) | cell("linux_random0_100k_off", 10_000)
     figures |= cell("linux_random0_100k_acc", 10_100)
     figures |= {"speed_acc_sender_gbps_per_core": 6.0, "speed_acc_receiver_gbps_per_core": 4.0}
+    figures |= {"edges_weir_0_raw_single_mean_ms": 9, "edges_weir_0_protected_single_mean_ms": 9.4}
+    figures |= {"edges_none_1_raw_single_mean_ms": 20, "edges_none_1_protected_single_mean_ms": 14}
     assert checks(figures) == {
         "linux_random1_100k: less time than off, %": True,
         "linux_random1_100k: more throughput than off, %": True,
@@ -168,6 +170,8 @@ def test_what_is_claimed_is_held_or_not() -> None:
         "newreno_random2_100k: more throughput than off, %": False,
         "linux_random0_100k: more time than off, %": True,
         "linux_random0_100k: more time than plain, %": False,
+        "edges, weir: time of one sender's blocks at 0 %, % of one link's": True,
+        "edges, none: time of one sender's blocks at 1 %, % of one link's": False,
         "sender's speed, Gb/s a core": True,
         "receiver's speed, Gb/s a core": False,
     }
@@ -197,10 +201,12 @@ def test_tables_and_pictures_are_made_of_whatever_was_measured(tmp_path: Path) -
     of_incast = incast.of_runs([incast_run([0.1], [])])
     figures |= {f"incast_newreno_gip_{name}": value for name, value in of_incast.items()}
     figures |= {"speed_plain_gbps": 30.0, "speed_acc_gbps": 5.0}
+    figures |= {"edges_weir_0.5_protected_single_mean_ms": 9.4}
     figures |= conclusion.conclude(figures)
     conclusion.show(figures, tmp_path / "acc.json", console)
     shown = console.export_text()
     assert "gip" in shown
+    assert "with a protected link" in shown
     assert "not held" not in shown
     assert {file.name for file in tmp_path.iterdir()} == {
         conclusion.PICTURE,
@@ -210,7 +216,9 @@ def test_tables_and_pictures_are_made_of_whatever_was_measured(tmp_path: Path) -
 
 def test_the_suite_is_known() -> None:
     groups = SUITES["acc"].groups
-    assert list(groups) == ["loss", "incast_linux", "incast_newreno", "following", "speed"]
+    assert list(groups) == [
+        "loss", "incast_linux", "incast_newreno", "following", "edges", "speed",
+    ]  # fmt: skip
     assert all(group.quick is not None for group in groups.values())
     assert list(LINES) == ["plain", "off", "acc", "paper", "gip", "ccr"]
     assert all(tcp.sysctls.keys() == TCPS["linux"].sysctls.keys() for tcp in TCPS.values())

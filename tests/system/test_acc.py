@@ -9,9 +9,10 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -301,3 +302,60 @@ def test_a_link_for_switches_carries_frames_and_is_down_without_its_other_end(
                 assert not hosts.statistics("left")["undelivered"]
                 assert right.terminate() == 0
             assert left.terminate() == 0
+
+
+class Controller(BaseHTTPRequestHandler):
+    """Says what is lost between any two hosts."""
+
+    loss: ClassVar[float | None] = None
+    asked: ClassVar[list[str]] = []
+
+    def do_GET(self) -> None:
+        self.asked.append(f"{self.path} {self.headers['Authorization']}")
+        body = json.dumps({"available_bps": 1e9, "loss": self.loss}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_args: Any) -> None:
+        """Say nothing."""
+
+
+def test_where_the_controller_sees_no_losses_tcp_goes_without_the_layer(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("secret\n")
+    with two_hosts(tmp_path) as hosts:
+        with inside("left"):
+            server = ThreadingHTTPServer(("127.0.0.1", 8181), Controller)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        options = ("--losses-from=http://127.0.0.1:8181", f"--token-file={token}", "--hold=1")
+        peer = f"--peer={address('right')}"
+        with hosts.layer("left", peer, *options) as left, hosts.layer("right") as right:
+            assert left.expect("up") and right.expect("up")
+            assert left.expect("peer")["peer"] == address("right")
+            stream = Stream()
+            stream.longest_gap_s(time.monotonic(), 1.0)
+            assert not within("left", "ip", "route", "show", "table", "4881").strip()
+            Controller.loss = 0.01
+            assert left.expect("used") == {
+                "event": "used", "peer": address("right"), "local": address("left"), "loss": 0.01,
+            }  # fmt: skip
+            wait_for_layer(hosts)
+            # It goes on while nobody answers.
+            Controller.loss = None
+            server.shutdown()
+            Controller.loss = 0.0
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+            assert left.expect("unused")["loss"] == 0.0
+            sent = hosts.peers("left")[address("right")]["sent"]
+            stream.longest_gap_s(time.monotonic(), 0.5)
+            assert hosts.peers("left")[address("right")]["sent"] < sent + 20
+            stream.end()
+        server.shutdown()
+        server.server_close()
+        here, there = address("left"), address("right")
+        assert {one.split("?")[1] for one in Controller.asked} == {
+            f"src={here}&dst={there} Bearer secret",
+            f"src={there}&dst={here} Bearer secret",
+        }

@@ -1,5 +1,6 @@
 """What follows from the figures of ``bench acc``: what it should show, tables, pictures."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from itertools import pairwise, product
@@ -15,7 +16,7 @@ from matplotlib.axes import Axes
 from rich.console import Console
 from rich.table import Table
 
-from experiments.bench.acc import following, incast, loss, speed
+from experiments.bench.acc import edges, following, incast, loss, speed
 from experiments.bench.acc.layer import LINES, TCPS
 from experiments.measure.validity import MIN_IDLE_SHARE, Check
 
@@ -24,6 +25,7 @@ _MEAN, _VALID = "_mean_ms", ("_valid_turns", "_valid_runs")
 _WORSE, _VOID = "acc_worse", "void"
 # What TCP-ACC is to show.
 _LOSSY, _LOSSLESS = ("random1", "random2"), "random0"
+_MOST_OF_EDGES = {"0": 100 + 5, "1": 100 - 40}
 _LEAST_CUT_PCT, _LEAST_GAIN_PCT, _MOST_COST_PCT, _LEAST_GBPS = 40, 40, 5, 5
 
 
@@ -78,8 +80,9 @@ def show(figures: Mapping[str, Any], out: Path, console: Console) -> None:
         console.print(table)
     if steps := figures.get(f"{following.PREFIX}_steps"):
         console.print(_of_steps(steps))
-    if table := of_speed(figures):
-        console.print(table)
+    for table in (of_edges(figures), of_speed(figures)):
+        if table:
+            console.print(table)
     console.print(_of_checks(figures))
     for name in (_WORSE, _VOID):
         if figures.get(name):
@@ -130,6 +133,16 @@ def _checks(figures: Mapping[str, Any]) -> Iterator[Check]:
         bound = "more whenever more is lost, less whenever less is"
         holds = rises_and_falls(steps)
         yield check("coded packets a second", rates, bound, holds, following.PREFIX)
+    for regulation, (pct, of) in product(edges.REGULATIONS, _MOST_OF_EDGES.items()):
+        raw, protected = (
+            figures.get(f"{edges.PREFIX}_{regulation}_{pct}_{line}_single{_MEAN}")
+            for line in edges.LINES
+        )
+        if raw and protected:
+            share = 100 * protected / raw
+            name = f"edges, {regulation}: time of one sender's blocks at {pct} %, % of one link's"
+            measured = f"{share:.1f} ({protected:.1f} / {raw:.1f})"
+            yield check(name, measured, f"at most {of}", share <= of)
     for end in ("sender", "receiver"):
         name = f"{speed.PREFIX}_acc_{end}_gbps_per_core"
         if name in figures:
@@ -215,6 +228,28 @@ def _of_steps(steps: Sequence[Mapping[str, float]]) -> Table:
     for step in steps:
         table.add_row(*(f"{step[name]:.4g}" for name in names))
     return table
+
+
+def of_edges(figures: Mapping[str, Any]) -> Table | None:
+    """Return the table of TCP-ACC between switches, if that was measured."""
+    heads = [
+        f"{load},\n{head}"
+        for load in edges.LOADS
+        for head in ("Mb/s", "mean", *edges.QUANTILES, "timeouts")
+    ]
+    title = "between two switches (ms; all timeouts of a run)"
+    table = _right("", "%", "", *heads, "decided\nafter, s", title=title)
+    pattern = re.compile(rf"{edges.PREFIX}_(\w+?)_([\d.]+)_(\w+?)_single{_MEAN}")
+    for match in filter(None, map(pattern.fullmatch, figures)):
+        of = match[0].removesuffix(f"_single{_MEAN}")
+        shown: list[str] = []
+        for load in edges.LOADS:
+            times = [f"{name}_ms" for name in ("mean", *edges.QUANTILES)]
+            shown += _shown(figures, f"{of}_{load}", ["goodput_mbps", *times], ".1f")
+            shown += _shown(figures, f"{of}_{load}", ["timeouts"], ".0f")
+        decided = _shown(figures, of, ["decided_s"], ".1f")
+        table.add_row(match[1], match[2], edges.LINES[match[3]], *shown, *decided)
+    return table if table.row_count else None
 
 
 def of_speed(figures: Mapping[str, Any]) -> Table | None:

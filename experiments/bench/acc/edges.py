@@ -113,7 +113,7 @@ class Wire:
         run_command(["ip", "-batch", "-"], pid=pid, stdin="\n".join(batch) + "\n")
         for switch, gateway in _SWITCHES.items():
             for far in (_WIRE, gateway):
-                (intf,) = (here for here, there in bed.net[switch].connectionsTo(bed.net[far]))[:1]
+                intf, _far_end = bed.net[switch].connectionsTo(bed.net[far])[0]
                 run_command(["ip", "link", "set", "dev", intf.name, "mtu", str(_CORE_MTU)])
                 request = f"mtu_request={_CORE_MTU}"
                 bed.ovs.vsctl("set", "Interface", intf.name, request)

@@ -9,11 +9,12 @@ what TCP-ACC's layer (fountain acc up) does for TCP that loses packets, and what
 
 Connections of 100 kB, 300 kB and 1 MB follow one another over one link of 100 Mb/s that loses
 frames both ways, at random and in bursts; 32 servers answer one client at once through a buffer of
-64 KiB; a long flow goes on while the loss changes; and TCP goes over a pair of veth devices, where
-nothing limits it but the processors. Lines are TCP alone (plain), the layer with nothing coded
-(off), TCP-ACC (acc), GIP (gip) and corrective coding (ccr), each beneath Linux's TCP as it is
-(linux: CUBIC, SACK, RACK, TLP) and beneath NewReno, as in the paper (newreno: no SACK, RACK or
-TLP). Beside the JSON: acc.png, acc_following.png.
+64 KiB; a long flow goes on while the loss changes; two switches have a protected link beside one
+that loses frames, and the controller decides which one TCP takes (edges); and TCP goes over a pair
+of veth devices, where nothing limits it but the processors. Lines are TCP alone (plain), the layer
+with nothing coded (off), TCP-ACC (acc), GIP (gip) and corrective coding (ccr), each beneath Linux's
+TCP as it is (linux: CUBIC, SACK, RACK, TLP) and beneath NewReno, as in the paper (newreno: no SACK,
+RACK or TLP). Beside the JSON: acc.png, acc_following.png.
 
 A figure is TCP_SETTING_SIZE_LINE_NAME, as newreno_random1_100k_acc_mean_ms: 1 % lost at random.
 checks are what these are to show."""
@@ -55,6 +56,12 @@ SUITES.add(
                 "experiments.bench.acc.following",
                 {"losses_pct": (0, 1, 3, 0.5, 0), "step_s": 6.0},
                 quick={},
+                tabled=True,
+            ),
+            "edges": Group(
+                "experiments.bench.acc.edges",
+                {"losses_pct": (0, 1), "rounds": {"incast": 40, "single": 100}, "repeats": 3},
+                quick={"rounds": {"incast": 20, "single": 40}, "repeats": 1},
                 tabled=True,
             ),
             "speed": Group(

@@ -89,6 +89,12 @@ pub(crate) struct Share {
     pub(crate) dscp: Option<u8>,
 }
 
+/// What is asked of a path.
+#[derive(Deserialize)]
+struct PathAnswer {
+    loss: Option<f64>,
+}
+
 /// The service of one controller.
 #[derive(Clone)]
 pub struct Service {
@@ -133,6 +139,19 @@ impl Service {
         };
         let agents = [agent(Some(PATIENCE)), agent(None)];
         Ok(Service { url: url.trim_end_matches('/').to_owned(), token: token.to_owned(), agents })
+    }
+
+    /// The part of the packets that links between switches lose on the path from one host to another; none if that is not known.
+    ///
+    /// # Errors
+    /// The controller cannot be reached, refuses to answer, or knows no path.
+    pub fn loss(&self, src: IpAddr, dst: IpAddr) -> Result<Option<f64>, Error> {
+        let url = format!("{}/v1/bandwidth?src={src}&dst={dst}", self.url);
+        let request = self.agents[0].get(&url).header("Authorization", self.authorization());
+        let mut answer = self.answered(request.call(), &url)?;
+        let path: PathAnswer =
+            answer.body_mut().read_json().map_err(|error| Error::Answer(error.to_string()))?;
+        Ok(path.loss)
     }
 
     pub(crate) fn announce(&self, flow: &Flow) -> Result<Share, Error> {

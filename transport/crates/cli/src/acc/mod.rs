@@ -2,6 +2,7 @@
 
 mod control;
 mod key;
+mod lossy;
 mod metrics;
 mod table;
 
@@ -62,17 +63,29 @@ fn up(args: &AccUp) -> Result<ExitCode, Failure> {
         peers: args.peers.clone(),
         may_be_peers: args.to.clone(),
         routing: Routing { table: args.table, preference: args.table },
+        chosen: args.losses_from.is_some(),
     };
-    serve(serves, args.mtu, &args.layer, "TCP to hosts that run the layer, too, goes through it")
+    let lossy = lossy::Lossy::of(args)?;
+    let what = match lossy {
+        None => "TCP to hosts that run the layer, too, goes through it",
+        Some(_) => "TCP to hosts that run the layer, too, goes through it where the controller sees losses",
+    };
+    serve(serves, args.mtu, &args.layer, what, lossy)
 }
 
 fn link(args: &AccLink) -> Result<ExitCode, Failure> {
     let what = format!("a link to {}, once that is there, for a switch", args.other);
-    serve(Serves::Port { other: args.other }, args.mtu, &args.layer, &what)
+    serve(Serves::Port { other: args.other }, args.mtu, &args.layer, &what, None)
 }
 
-/// Runs the layer until it is interrupted. `what` says what its device is for.
-fn serve(serves: Serves, mtu: u16, args: &AccLayer, what: &str) -> Result<ExitCode, Failure> {
+/// Runs the layer until it is interrupted. `what` says what its device is for, and `lossy` which peers it is used for.
+fn serve(
+    serves: Serves,
+    mtu: u16,
+    args: &AccLayer,
+    what: &str,
+    lossy: Option<lossy::Lossy>,
+) -> Result<ExitCode, Failure> {
     let patience = Duration::try_from_secs_f64(args.patience / 1000.0)
         .map_err(|e| Failure::usage(format!("--patience: {e}")))?;
     let mut layer = Config::new(key::read(&args.key)?, strategy(args)?);
@@ -85,6 +98,10 @@ fn serve(serves: Serves, mtu: u16, args: &AccLayer, what: &str) -> Result<ExitCo
     on_stop(move || stop.stop())?;
     let control = control::serve(args.control.as_deref(), acc.device(), acc.handle())?;
     let metrics = args.metrics.map(|address| metrics::serve(address, acc.handle())).transpose()?;
+    if let Some(lossy) = lossy {
+        let (handle, json) = (acc.handle(), args.json);
+        std::thread::spawn(move || lossy.follow(&handle, json));
+    }
     begun(args, what, acc.device(), control.path(), metrics);
     if let Some(every) = every {
         let (handle, json) = (handle.clone(), args.json);

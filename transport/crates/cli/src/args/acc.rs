@@ -59,6 +59,24 @@ pub(crate) struct AccUp {
     /// The table of routes, and the place of the rule that leads there
     #[arg(long, value_name = "NUMBER", default_value_t = 4881, value_parser = clap::value_parser!(u32).range(1..32766))]
     pub(crate) table: u32,
+    /// The controller's HTTP API: only peers are sent to through the layer to or from which it sees packets lost
+    #[arg(long, value_name = "URL", requires = "token_file")]
+    pub(crate) losses_from: Option<String>,
+    /// A file with a token with the scope read (weir-controller token)
+    #[arg(long, value_name = "FILE", requires = "losses_from")]
+    pub(crate) token_file: Option<PathBuf>,
+    /// The authority that issued the controller's certificate (PEM)
+    #[arg(long, value_name = "FILE", requires = "losses_from")]
+    pub(crate) losses_ca: Option<PathBuf>,
+    /// The share of a path's packets that has to be lost for a peer to be sent to through the layer
+    #[arg(long, value_name = "SHARE", default_value_t = 0.001, requires = "losses_from")]
+    pub(crate) on_loss: f64,
+    /// The share that may be lost for it to be sent to without the layer again
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0002, requires = "losses_from")]
+    pub(crate) off_loss: f64,
+    /// For how long no more than that must have been lost
+    #[arg(long, value_name = "SECONDS", default_value_t = 30.0, requires = "losses_from")]
+    pub(crate) hold: f64,
     #[command(flatten)]
     pub(crate) layer: AccLayer,
 }

@@ -61,6 +61,8 @@ pub enum Serves {
         may_be_peers: Vec<IpNet>,
         /// The rule and the table for TCP's packets.
         routing: Routing,
+        /// Whether packets go to those peers alone of which [`Handle::use_for`] says so; else to all.
+        chosen: bool,
     },
     /// A switch, which has the device as a port: a link to another switch, which has the same.
     Port {
@@ -107,6 +109,7 @@ pub struct Statistics {
 
 enum Order {
     Tell(Sender<Statistics>),
+    UseFor(Pair, bool),
 }
 
 struct Shared {
@@ -188,6 +191,12 @@ impl Handle {
         told.recv_timeout(Duration::from_secs(2)).ok()
     }
 
+    /// Has packets to a peer take their way through the layer, or not any more: of a layer that serves a host, and those who are chosen.
+    pub fn use_for(&self, pair: Pair, so: bool) {
+        self.0.orders.lock().unwrap_or_else(PoisonError::into_inner).push(Order::UseFor(pair, so));
+        let _ = self.0.poller.notify();
+    }
+
     /// Ends the layer: peers are told, the device and the rule are removed.
     pub fn stop(&self) {
         self.0.stop.store(true, Ordering::SeqCst);
@@ -238,8 +247,8 @@ impl Engine {
             }
         }
         let side = match &options.serves {
-            Serves::Host { routing, .. } => {
-                Side::host(device, options.mtu, routing, sockets.len() > 1, tell)?
+            Serves::Host { routing, chosen, .. } => {
+                Side::host(device, options.mtu, routing, sockets.len() > 1, *chosen, tell)?
             }
             Serves::Port { other } => Side::port(device, options.mtu, *other, tell)?,
         };
@@ -390,7 +399,14 @@ impl Engine {
 
     fn obey(&mut self) {
         let orders = std::mem::take(&mut *self.shared.orders.lock().unwrap_or_else(PoisonError::into_inner));
-        for Order::Tell(tell) in orders {
+        for order in orders {
+            let tell = match order {
+                Order::Tell(tell) => tell,
+                Order::UseFor(pair, so) => {
+                    self.side.use_for(pair, so);
+                    continue;
+                }
+            };
             // Whoever has asked may have gone.
             let _ = tell.send(Statistics {
                 device: self.side.device().name().to_owned(),

@@ -1,5 +1,6 @@
 //! Whom the layer serves: the TCP of a host, or a port of a switch.
 
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -45,6 +46,8 @@ enum Kind {
         routes: Option<Sender<Route>>,
         /// Changes routes, as that takes milliseconds.
         changing: Option<JoinHandle<()>>,
+        /// None: packets to all peers go through the device.
+        chosen: Option<Chosen>,
     },
     Port {
         /// Those of the link, once there is a way to its other end.
@@ -53,10 +56,17 @@ enum Kind {
     },
 }
 
+/// Those to whom packets are to go through the device if they are peers; and the peers, with how long packets to them may be.
+#[derive(Default)]
+struct Chosen {
+    wanted: HashSet<Pair>,
+    up: HashMap<Pair, usize>,
+}
+
+/// A change of routes, and the event to tell of when it is done.
 enum Route {
-    Up(Pair, usize, Event),
-    Down(Pair, Event),
-    Shorten(Pair, usize),
+    Set(Pair, usize, Option<Event>),
+    Remove(Pair, Option<Event>),
 }
 
 impl Side {
@@ -66,6 +76,7 @@ impl Side {
         mtu: usize,
         routing: &Routing,
         ipv6: bool,
+        chosen: bool,
         tell: Sender<News>,
     ) -> io::Result<Self> {
         let routes = Routes::set_up(device.name(), mtu - OVERHEAD, routing, ipv6)?;
@@ -74,7 +85,12 @@ impl Side {
         let changing = std::thread::Builder::new().name("acc-routes".to_owned()).spawn(move || {
             change_routes(&routes, &from_side, &trouble);
         })?;
-        let kind = Kind::Host { joining: Joining::new(), routes: Some(orders), changing: Some(changing) };
+        let kind = Kind::Host {
+            joining: Joining::new(),
+            routes: Some(orders),
+            changing: Some(changing),
+            chosen: chosen.then(Chosen::default),
+        };
         Ok(Side { device, kind, mtu, tell, undelivered: 0 })
     }
 
@@ -161,22 +177,37 @@ impl Side {
     }
 
     /// Has packets take their way through the device, or not any more, and tells of it.
-    pub(super) fn on_event(&self, event: Event, port: u16) {
+    pub(super) fn on_event(&mut self, event: Event, port: u16) {
         let (Event::Up(pair) | Event::Down(pair, _)) = event;
         let is_up = matches!(event, Event::Up(_));
-        let known = || path_mtu(SocketAddr::new(pair.remote, port)).unwrap_or(self.mtu);
-        match &self.kind {
-            Kind::Host { .. } if is_up => {
-                self.order(Route::Up(pair, known().clamp(LEAST_MTU, self.mtu) - OVERHEAD, event));
+        let known = if is_up { path_mtu(SocketAddr::new(pair.remote, port)).ok() } else { None };
+        let known = known.unwrap_or(self.mtu);
+        let mtu = known.clamp(LEAST_MTU, self.mtu) - OVERHEAD;
+        match &mut self.kind {
+            Kind::Host { chosen, .. } => {
+                let is_wanted = chosen.as_mut().is_none_or(|chosen| {
+                    if is_up {
+                        chosen.up.insert(pair, mtu);
+                    } else {
+                        chosen.up.remove(&pair);
+                    }
+                    chosen.wanted.contains(&pair)
+                });
+                if !is_wanted {
+                    let _ = self.tell.send(News::Peer(event));
+                } else if is_up {
+                    self.order(Route::Set(pair, mtu, Some(event)));
+                } else {
+                    self.order(Route::Remove(pair, Some(event)));
+                }
             }
-            Kind::Host { .. } => self.order(Route::Down(pair, event)),
             Kind::Port { ends, .. } if *ends == Some(pair) => {
                 if let Err(e) = self.device.set_carrier(is_up) {
                     self.trouble(e.to_string());
                 }
                 let _ = self.tell.send(News::Peer(event));
-                if is_up && known() < self.mtu {
-                    self.trouble_of_mtu(pair.remote, known());
+                if known < self.mtu {
+                    self.trouble_of_mtu(pair.remote, known);
                 }
             }
             // Somebody else who has the key.
@@ -184,12 +215,25 @@ impl Side {
         }
     }
 
-    /// The path to a peer carries less than was thought.
-    pub(super) fn shorten(&self, pairs: impl Iterator<Item = Pair>, mtu: usize) {
+    /// Has packets to a peer take their way through the device, or not any more, if that is to be chosen.
+    pub(super) fn use_for(&mut self, pair: Pair, so: bool) {
+        let Kind::Host { chosen: Some(chosen), .. } = &mut self.kind else { return };
+        let has_changed = if so { chosen.wanted.insert(pair) } else { chosen.wanted.remove(&pair) };
+        let Some(mtu) = chosen.up.get(&pair).copied().filter(|_| has_changed) else { return };
+        self.order(if so { Route::Set(pair, mtu, None) } else { Route::Remove(pair, None) });
+    }
+
+    /// The path to peers carries less than was thought.
+    pub(super) fn shorten(&mut self, pairs: impl Iterator<Item = Pair>, mtu: usize) {
+        let route_mtu = mtu.clamp(LEAST_MTU, self.mtu) - OVERHEAD;
         for pair in pairs {
-            match &self.kind {
-                Kind::Host { .. } => {
-                    self.order(Route::Shorten(pair, mtu.clamp(LEAST_MTU, self.mtu) - OVERHEAD));
+            match &mut self.kind {
+                Kind::Host { chosen: None, .. } => self.order(Route::Set(pair, route_mtu, None)),
+                Kind::Host { chosen: Some(chosen), .. } => {
+                    chosen.up.insert(pair, route_mtu);
+                    if chosen.wanted.contains(&pair) {
+                        self.order(Route::Set(pair, route_mtu, None));
+                    }
                 }
                 Kind::Port { .. } => self.trouble_of_mtu(pair.remote, mtu),
             }
@@ -231,9 +275,8 @@ impl Drop for Side {
 fn change_routes(routes: &Routes, orders: &Receiver<Route>, tell: &Sender<News>) {
     while let Ok(order) = orders.recv() {
         let (done, event) = match order {
-            Route::Up(pair, mtu, event) => (routes.add(&pair, mtu), Some(event)),
-            Route::Down(pair, event) => (routes.remove(&pair), Some(event)),
-            Route::Shorten(pair, mtu) => (routes.add(&pair, mtu), None),
+            Route::Set(pair, mtu, event) => (routes.add(&pair, mtu), event),
+            Route::Remove(pair, event) => (routes.remove(&pair), event),
         };
         let trouble = done.err().map(|e| News::Trouble(e.to_string()));
         for news in trouble.into_iter().chain(event.map(News::Peer)) {
