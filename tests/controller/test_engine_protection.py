@@ -85,6 +85,9 @@ def test_the_loss_of_a_path_is_told_once_all_of_its_links_are_measured(bench: Pr
     links, loss = told()
     assert links == [None, pytest.approx(0.01, rel=0.1), pytest.approx(0.02, rel=0.1), None]
     assert loss == pytest.approx(0.0298, rel=0.1)
+    path = bench.engine.path_bandwidth(SENDERS[0].address, RECEIVER.address, bench.now_ns)
+    errors = [state.loss.error for state in path.links if state.loss]
+    assert path.loss_error == pytest.approx(sum(errors))
 
 
 def test_it_ends_a_hold_after_the_loss(bench: Protected) -> None:
