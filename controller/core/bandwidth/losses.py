@@ -22,7 +22,6 @@ it.
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterable
-from itertools import pairwise
 from math import inf, prod, sqrt
 from operator import attrgetter
 from typing import NamedTuple
@@ -78,20 +77,47 @@ class _Reading(NamedTuple):
     packets: float
 
 
+class _Sums(NamedTuple):
+    """Of the intervals between points in which something was sent: how many there were, and the
+    sums of the squares and products of what was sent and what was missing."""
+
+    intervals: int = 0
+    sent_sent: float = 0.0
+    sent_missing: float = 0.0
+    missing_missing: float = 0.0
+
+
 class _Point(NamedTuple):
-    """How many packets had been sent and received, and by how many that may be wrong."""
+    """How many packets had been sent and received, and by how many that may be wrong. `sums` are of
+    all intervals until then."""
 
     time_ns: float
     sent: float
     received: float
     error: float
+    sums: _Sums = _Sums()
 
     @property
     def missing(self) -> float:
         return self.sent - self.received
 
+    def after(self, before: "_Point") -> "_Point":
+        """The same point with its sums, by those of the one before."""
+        sent, missing = self.sent - before.sent, self.missing - before.missing
+        intervals, sent_sent, sent_missing, missing_missing = before.sums
+        if sent <= 0:
+            return self._replace(sums=before.sums)
+        return self._replace(
+            sums=_Sums(
+                intervals + 1,
+                sent_sent + sent**2,
+                sent_missing + sent * missing,
+                missing_missing + missing**2,
+            )
+        )
 
-_TIME = attrgetter("time_ns")
+
+_TIME, _ERROR = attrgetter("time_ns"), attrgetter("error")
 
 
 class _Clock:
@@ -224,7 +250,7 @@ class _Direction:
             # The first of all stays, so that there is something to compare with.
             if len(points) > 1:
                 points.pop()
-        points.append(point)
+        points.append(point.after(points[-1]) if points else point)
         while points[0].time_ns < point.time_ns - LONG_SPAN_NS:
             points.popleft()
         self.loss = self._measure(came_ns)
@@ -254,8 +280,7 @@ class _Direction:
 
 def _loss(points: list[_Point], came_ns: int) -> LinkLoss | None:
     """The loss in a window, from the best point of its first third on. None of few packets."""
-    begin = min(range(len(points) // 3 + 1), key=lambda number: points[number].error)
-    first, end = points[begin], points[-1]
+    first, end = min(points[: len(points) // 3 + 1], key=_ERROR), points[-1]
     packets = end.sent - first.sent
     if packets < _FEWEST or end.time_ns - first.time_ns < _SHORTEST_SPAN_NS:
         return None
@@ -263,7 +288,7 @@ def _loss(points: list[_Point], came_ns: int) -> LinkLoss | None:
     if missing < -uncertain - 1:
         # The port gets packets from elsewhere, or counts others than the sender.
         return None
-    uncertain = min(uncertain, _deviation(points[begin:], missing / packets))
+    uncertain = min(uncertain, _deviation(first, end, missing / packets))
     missing = max(0.0, missing)
     # Of a Poisson distribution (Wilson's interval).
     chance = _NORMAL * sqrt(missing + _NORMAL**2 / 4) + _NORMAL**2 / 2
@@ -271,16 +296,18 @@ def _loss(points: list[_Point], came_ns: int) -> LinkLoss | None:
     return LinkLoss(min(1.0, loss), min(1.0, error), round(packets), came_ns)
 
 
-def _deviation(points: list[_Point], loss: float) -> float:
+def _deviation(first: _Point, end: _Point, loss: float) -> float:
     """By how much what is missing between two points may be wrong, by how much it varies from point
     to point; infinity if that is not known."""
-    squares, compared = 0.0, 0
-    for before, after in pairwise(points):
-        sent = after.sent - before.sent
-        if sent > 0:
-            squares += (after.missing - before.missing - loss * sent) ** 2
-            compared += 1
-    return inf if compared < _COMPARED else 1 + _UNSTEADY * sqrt(squares / (compared - 1))
+    intervals = end.sums.intervals - first.sums.intervals
+    if intervals < _COMPARED:
+        return inf
+    squares = (
+        (end.sums.missing_missing - first.sums.missing_missing)
+        - 2 * loss * (end.sums.sent_missing - first.sums.sent_missing)
+        + loss**2 * (end.sums.sent_sent - first.sums.sent_sent)
+    )
+    return 1 + _UNSTEADY * sqrt(max(0.0, squares) / (intervals - 1))
 
 
 def _if_exact(loss: LinkLoss | None) -> LinkLoss | None:
