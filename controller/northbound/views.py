@@ -355,7 +355,8 @@ class PathView(TypedDict):
     """The bandwidth between two addresses, in bit/s of whole frames: what is left on the
     narrowest link, within `error_bps` in 95 % of all cases, and what one more announced flow
     would get. If `error_bps` is None, a link is not measured, and both are at most that. `loss` is
-    the part of the packets that the links between switches lose; None if that is not known."""
+    the part of the packets that the links between switches lose, within `loss_error`; both are None
+    if that is not known."""
 
     src: str
     dst: str
@@ -363,6 +364,7 @@ class PathView(TypedDict):
     error_bps: float | None
     share_bps: float
     loss: float | None
+    loss_error: float | None
     links: list[LinkView]
 
 

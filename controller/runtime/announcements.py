@@ -85,6 +85,7 @@ class Broker:
             "error_bps": path.error_bps,
             "share_bps": path.share_bps,
             "loss": path.loss,
+            "loss_error": path.loss_error,
             "links": links,
         }
 

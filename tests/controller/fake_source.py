@@ -321,6 +321,7 @@ class Told:
             "error_bps": 1e6,
             "share_bps": 5e7,
             "loss": 0.002,
+            "loss_error": 0.0001,
             "links": [link],
         }
 

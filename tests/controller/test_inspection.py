@@ -28,6 +28,7 @@ from controller.southbound.codec.extension import (
 )
 from engine_bench import MSS, RECEIVER, SECOND, SENDERS, EngineBench, star, two_switches
 from fake_source import ACCOUNT
+from lossy_fabric import ACC1, ACC2, DOWN1, E1, E2, UP1, Protected, S
 
 
 @dataclass
@@ -177,6 +178,20 @@ def test_ports_know_what_they_lead_to() -> None:
     assert len(rows) == 80
     assert {switch for switch, _ in rows} == {1, 2}
     assert list(inspect(bench).ports(3)) == []
+
+
+def test_losses_and_protected_links_are_told_of_their_ports() -> None:
+    bench = Protected().start()
+    bench.loss[UP1] = 0.02
+    bench.run(15)
+    told = {PortId(row["switch"], row["port"]): row for row in inspect(bench).ports()}
+    assert [port for port, row in told.items() if row["protected"]] == [ACC1, ACC2]
+    assert told[UP1]["loss"] == pytest.approx(0.02, rel=0.1)
+    assert 0 < (told[UP1]["loss_error"] or 0) < 0.005
+    assert told[DOWN1]["loss"] == 0
+    assert (told[ACC1]["loss"], told[PortId(E1, 1)]["loss"]) == (None, None)
+    switches = {row["switch"]: row["protected_destinations"] for row in inspect(bench).switches()}
+    assert switches == {E1: 1, E2: 1, S: 0}
 
 
 def test_a_switch_that_went_is_still_told_of() -> None:

@@ -1,6 +1,7 @@
 """The exposition: whole by Prometheus' own parser, named by its conventions, made in pieces."""
 
 import re
+from collections.abc import Iterator
 
 import pytest
 from prometheus_client import Metric
@@ -8,6 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from controller.model.values import datapath_id
 from controller.northbound.metrics import Exposition
+from controller.northbound.views import PortView
 from fake_source import Told
 
 S1, S2 = datapath_id(1), datapath_id(2)
@@ -66,6 +68,17 @@ def test_what_is_unknown_is_left_out() -> None:
     assert (loss.labels["switch"], loss.labels["port"], loss.value) == (S1, "1", 0.002)
     for name in ("weir_port_requests", "weir_port_connections", "weir_port_held_seconds"):
         assert {sample.labels["port"] for sample in families[name].samples} == {"1"}
+
+
+def test_ports_of_protected_links_need_no_queue() -> None:
+    class Protecting(Told):
+        def ports(self, switch: int | None = None) -> Iterator[PortView]:
+            for view in super().ports(switch):
+                yield {**view, "queues": [], "protected": view["port"] == 1}
+
+    families = scrape(Protecting())
+    assert {s.labels["port"] for s in families["weir_port_has_queue"].samples} == {"2"}
+    assert value(families["weir_switch_protected_destinations"], switch=S1) == 1
 
 
 def test_what_becomes_of_connections() -> None:

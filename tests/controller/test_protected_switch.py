@@ -17,8 +17,12 @@ from controller.ops.event_log import read_events
 from dummy_ovs import REPOSITORY, Controller, DummyOvs, controlled, free_endpoint, wait_for
 from packets import ACK, SYN, Host, arp, ethernet, ipv4, segment, tcp_options
 
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+
 H1, H3 = Host(1), Host(3)
 LINK, ACC = 10, 11
+# Where others use the processors, too.
+_LONG_S = 60.0
 
 CONFIG = """
 openflow: {{listen: "tcp:{listen}"}}
@@ -92,7 +96,7 @@ class LossyWorld:
         return read_events(self._events, kind)
 
     def introduce(self) -> None:
-        wait_for(lambda: len(self.events("link_up")) >= 2, "both links")
+        wait_for(lambda: len(self.events("link_up")) >= 2, "both links", _LONG_S)
         question, answer = arp(1, H1, H3), arp(2, H3, H1)
 
         def asked() -> bool:
@@ -103,8 +107,8 @@ class LossyWorld:
             self.switch.inject("p3", answer)
             return answer in self.switch.sent("p1")
 
-        wait_for(asked, "the question at h3")
-        wait_for(answered, "the answer at h1")
+        wait_for(asked, "the question at h3", _LONG_S)
+        wait_for(answered, "the answer at h1", _LONG_S)
 
     def send_datagrams(self) -> None:
         """200 of them from h1 to h3."""
@@ -133,7 +137,7 @@ class LossyWorld:
             self.send_datagrams()
             return len(self.events("protection_on")) >= 2
 
-        wait_for(told, "TCP to be protected", 30)
+        wait_for(told, "TCP to be protected", _LONG_S)
         wait_for(lambda: self.way("tcp") == ACC, "the entry at s1")
         wait_for(lambda: self.way("tcp", "s2") == ACC, "the entry at s2")
 

@@ -329,6 +329,7 @@ def path(src: str, dst: str) -> PathView:
         "error_bps": 4.2e6,
         "share_bps": 47e6,
         "loss": None,
+        "loss_error": None,
         "links": [
             link(f"uplink {port_id(0x12, 4)}", None, None),
             link(port_id(0x12, 1), 62e6, 4.2e6),

@@ -91,8 +91,8 @@ class PathBandwidth(NamedTuple):
 
     `available_bps` is what the narrowest link has left, within `error_bps` with a probability of
     95 %. `share_bps` is what one more announced flow would get. If `error_bps` is None, a link is
-    not measured, and both are at most that. `loss` is that of the links between switches, None if
-    there are none or that of one is not known.
+    not measured, and both are at most that. `loss` is that of the links between switches, within
+    `loss_error`; both are None if there are none, or that of one is not known.
     """
 
     available_bps: float
@@ -100,6 +100,7 @@ class PathBandwidth(NamedTuple):
     share_bps: float
     links: tuple[LinkState, ...]
     loss: float | None = None
+    loss_error: float | None = None
 
 
 @dataclass(slots=True)

@@ -137,13 +137,16 @@ class Estimation:
         ]
         # Hosts at the ends tell nobody what they have received.
         between = [
-            state
+            state.loss
             for state in states
             if not isinstance(state.link, Uplink) and self._fabric.is_link(state.link)
         ]
-        losses = [state.loss.loss for state in between if state.loss is not None]
-        known = bool(losses) and len(losses) == len(between)
-        return path._replace(links=tuple(states), loss=of_path(losses) if known else None)
+        path = path._replace(links=tuple(states))
+        losses = [loss for loss in between if loss is not None]
+        if not losses or len(losses) < len(between):
+            return path
+        loss, error = of_path(one.loss for one in losses), sum(one.error for one in losses)
+        return path._replace(loss=loss, loss_error=min(1.0, error))
 
     def tend(self, now_ns: int) -> None:
         """Remove flows that were not renewed."""

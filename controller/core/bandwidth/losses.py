@@ -4,13 +4,14 @@ The counters of two switches are read at different times. Each reading is placed
 clock: between the request and the answer, and by the switch's own clock. At the time of the earlier
 reading the other counter is interpolated, which makes a *point*: how many packets had been sent
 and how many of them received by then. The loss is what is missing between two points. It is that of
-the last LONG_SPAN_NS, unless that of the last SPAN_NS is another one.
+the last LONG_SPAN_NS, unless that of the last SPAN_NS is clearly another one.
 
 The error of a point is how far traffic may have been from steady between two readings. That is
 measured: each reading is compared with what its neighbours would have it be. And no more packets
-than the link can carry fit between two readings. The error bound of a loss adds up those of both
-points, and what chance does to independent losses: in 95 % of all cases the loss of the link is
-within it. Losses that come in bursts deviate more.
+than the link can carry fit between two readings. But if what is missing hardly varies from point to
+point, the points are better than that. The error bound of a loss adds up the errors of both points,
+and what chance does to independent losses: in 95 % of all cases the loss of the link is within it.
+Losses that come in bursts deviate more.
 
 A port is to count what is on the wire. Its own queue drops packets before they count as sent: the
 patched switch adds them to `tx_dropped` alone, and the kernel's queues are before the counter, too.
@@ -18,9 +19,9 @@ So congestion is not among these losses. Nor is anything that a switch loses aft
 it.
 """
 
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterable
-from itertools import islice, pairwise
 from math import inf, prod, sqrt
 from operator import attrgetter
 from typing import NamedTuple
@@ -28,8 +29,6 @@ from typing import NamedTuple
 from controller.model.values import PortId
 
 SPAN_NS, LONG_SPAN_NS = 10 * 10**9, 60 * 10**9
-# With fewer packets, a window is longer than SPAN_NS.
-_ENOUGH = 20_000
 # Nothing is said of fewer packets, nor of a window shorter than this.
 _FEWEST, _SHORTEST_SPAN_NS = 1000, 500_000_000
 # A loss is known if its error is at most this, or half of the loss.
@@ -38,8 +37,8 @@ _COARSEST = 0.002
 _SLOT_NS = 10**9
 # Switches tell times in whole milliseconds, and clocks differ by less than 100 ppm.
 _TICK_NS, _DRIFT = 10**6, 1e-4
-# How steady traffic is, is known from so many readings on; 95 % of Student's distribution then.
-_COMPARED, _UNSTEADY = 5, 2.57
+# How steady something is, is known from so many readings on; 95 % of Student's distribution then.
+_COMPARED, _UNSTEADY = 8, 2.57
 # Some of the packets of an interval are smaller than their mean, and may follow each other faster.
 _FASTER = 2.0
 # 95 % of a normal distribution.
@@ -78,20 +77,47 @@ class _Reading(NamedTuple):
     packets: float
 
 
+class _Sums(NamedTuple):
+    """Of the intervals between points in which something was sent: how many there were, and the
+    sums of the squares and products of what was sent and what was missing."""
+
+    intervals: int = 0
+    sent_sent: float = 0.0
+    sent_missing: float = 0.0
+    missing_missing: float = 0.0
+
+
 class _Point(NamedTuple):
-    """How many packets had been sent and received, and by how many that may be wrong."""
+    """How many packets had been sent and received, and by how many that may be wrong. `sums` are of
+    all intervals until then."""
 
     time_ns: float
     sent: float
     received: float
     error: float
+    sums: _Sums = _Sums()
 
     @property
     def missing(self) -> float:
         return self.sent - self.received
 
+    def after(self, before: "_Point") -> "_Point":
+        """The same point with its sums, by those of the one before."""
+        sent, missing = self.sent - before.sent, self.missing - before.missing
+        intervals, sent_sent, sent_missing, missing_missing = before.sums
+        if sent <= 0:
+            return self._replace(sums=before.sums)
+        return self._replace(
+            sums=_Sums(
+                intervals + 1,
+                sent_sent + sent**2,
+                sent_missing + sent * missing,
+                missing_missing + missing**2,
+            )
+        )
 
-_ERROR = attrgetter("error")
+
+_TIME, _ERROR = attrgetter("time_ns"), attrgetter("error")
 
 
 class _Clock:
@@ -224,7 +250,7 @@ class _Direction:
             # The first of all stays, so that there is something to compare with.
             if len(points) > 1:
                 points.pop()
-        points.append(point)
+        points.append(point.after(points[-1]) if points else point)
         while points[0].time_ns < point.time_ns - LONG_SPAN_NS:
             points.popleft()
         self.loss = self._measure(came_ns)
@@ -241,46 +267,53 @@ class _Direction:
         return other and _Point(received.time_ns, other[0], received.packets, other[1])
 
     def _measure(self, came_ns: int) -> LinkLoss | None:
-        points = self._points
-        long = self._since(_best(islice(points, len(points) // 3 + 1)), came_ns)
-        short = self._since(self._recent(), came_ns)
+        points = list(self._points)
+        recent = bisect_left(points, points[-1].time_ns - SPAN_NS, key=_TIME)
+        long, short = (_loss(window, came_ns) for window in (points, points[max(0, recent - 1) :]))
         if long is None or short is None:
-            return long or short
-        return long if abs(long.loss - short.loss) <= short.error else short
-
-    def _recent(self) -> _Point:
-        """Where the last SPAN_NS begin: the best point of their first third."""
-        end = self._points[-1]
-        window = [end]
-        for later, earlier in pairwise(reversed(self._points)):
-            is_long = end.time_ns - earlier.time_ns > SPAN_NS
-            if is_long and end.sent - later.sent >= _ENOUGH:
-                break
-            window.append(earlier)
-        window.reverse()
-        return _best(window[: len(window) // 3 + 1])
-
-    def _since(self, begin: _Point, came_ns: int) -> LinkLoss | None:
-        """The loss since a point."""
-        end = self._points[-1]
-        packets = end.sent - begin.sent
-        if packets < _FEWEST or end.time_ns - begin.time_ns < _SHORTEST_SPAN_NS:
-            return None
-        missing, uncertain = end.missing - begin.missing, begin.error + end.error
-        if missing < -uncertain - 1:
-            # The port gets packets from elsewhere, or counts others than the sender.
-            return None
-        missing = max(0.0, missing)
-        # Of a Poisson distribution (Wilson's interval).
-        chance = _NORMAL * sqrt(missing + _NORMAL**2 / 4) + _NORMAL**2 / 2
-        loss, error = missing / packets, (uncertain + chance) / packets
-        if error > max(_COARSEST, loss / 2):
-            return None
-        return LinkLoss(min(1.0, loss), min(1.0, error), round(packets), came_ns)
+            return _if_exact(long or short)
+        if abs(long.loss - short.loss) <= short.error:
+            return _if_exact(long)
+        # It has changed. That it is over is seen before it is known exactly.
+        return _if_exact(short) or (_if_exact(long) if short.loss > long.loss else None)
 
 
-def _best(points: Iterable[_Point]) -> _Point:
-    return min(points, key=_ERROR)
+def _loss(points: list[_Point], came_ns: int) -> LinkLoss | None:
+    """The loss in a window, from the best point of its first third on. None of few packets."""
+    first, end = min(points[: len(points) // 3 + 1], key=_ERROR), points[-1]
+    packets = end.sent - first.sent
+    if packets < _FEWEST or end.time_ns - first.time_ns < _SHORTEST_SPAN_NS:
+        return None
+    missing, uncertain = end.missing - first.missing, first.error + end.error
+    if missing < -uncertain - 1:
+        # The port gets packets from elsewhere, or counts others than the sender.
+        return None
+    uncertain = min(uncertain, _deviation(first, end, missing / packets))
+    missing = max(0.0, missing)
+    # Of a Poisson distribution (Wilson's interval).
+    chance = _NORMAL * sqrt(missing + _NORMAL**2 / 4) + _NORMAL**2 / 2
+    loss, error = missing / packets, (uncertain + chance) / packets
+    return LinkLoss(min(1.0, loss), min(1.0, error), round(packets), came_ns)
+
+
+def _deviation(first: _Point, end: _Point, loss: float) -> float:
+    """By how much what is missing between two points may be wrong, by how much it varies from point
+    to point; infinity if that is not known."""
+    intervals = end.sums.intervals - first.sums.intervals
+    if intervals < _COMPARED:
+        return inf
+    squares = (
+        (end.sums.missing_missing - first.sums.missing_missing)
+        - 2 * loss * (end.sums.sent_missing - first.sums.sent_missing)
+        + loss**2 * (end.sums.sent_sent - first.sums.sent_sent)
+    )
+    return 1 + _UNSTEADY * sqrt(max(0.0, squares) / (intervals - 1))
+
+
+def _if_exact(loss: LinkLoss | None) -> LinkLoss | None:
+    if loss is None or loss.error > max(_COARSEST, loss.loss / 2):
+        return None
+    return loss
 
 
 class PortPackets(NamedTuple):
