@@ -217,7 +217,7 @@ def test_tables_and_pictures_are_made_of_whatever_was_measured(tmp_path: Path) -
 def test_the_suite_is_known() -> None:
     groups = SUITES["acc"].groups
     assert list(groups) == [
-        "loss", "incast_linux", "incast_newreno", "following", "edges", "speed",
+        "loss", "incast_linux", "incast_newreno", "following", "edges_none", "edges_weir", "speed",
     ]  # fmt: skip
     assert all(group.quick is not None for group in groups.values())
     assert list(LINES) == ["plain", "off", "acc", "paper", "gip", "ccr"]

@@ -1,4 +1,5 @@
-"""TCP-ACC between two switches, for hosts that know nothing of it: the group ``edges``.
+"""TCP-ACC between two switches, for hosts that know nothing of it: the groups ``edges_...``, one
+for each way to regulate.
 
 Racks at two switches have one link between them, which loses frames. Beside each switch a machine
 runs ``fountain acc link``: its interface is a port of the switch, and the two of them are a second,
@@ -19,6 +20,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from itertools import product
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -171,35 +173,35 @@ def protected_link(bed: Bed) -> Iterator[list[Command]]:
 def run(
     progress: Callable[[str], None],
     *,
+    regulation: str,
     losses_pct: Sequence[float],
     rounds: Mapping[str, int],
     repeats: int,
 ) -> Figures:
-    """Measure; see ``experiments.bench``. ``rounds`` are the blocks of a run of each load."""
-    figures: Figures = {}
+    """Measure; see ``experiments.bench``. ``regulation`` is one of REGULATIONS, ``rounds`` are the
+    blocks of a run of each load."""
+    samples: dict[str, list[Figures]] = {}
     failed = []
-    for regulation in REGULATIONS:
-        with Bed(bed_config(regulation)) as bed:
-            wire = Wire(bed)
-            hosts = [bed.host(name) for name in bed.roles.senders]
-            meet([(host, bed.host(bed.roles.receiver)) for host in hosts])
-            meet([(bed.host("g1"), bed.host("g2"))])
-            samples: dict[str, list[Figures]] = {}
-            for number, pct, line in product(range(1, repeats + 1), losses_pct, LINES):
-                what = f"{regulation}_{pct:g}_{line}"
-                try:
-                    found = _turn(bed, wire, pct / 100, line, rounds, seed=number)
-                except (CommandError, ProgramError, TimeoutError) as error:
-                    failed.append(f"{what}, turn {number}")
-                    progress(f"{what}, turn {number}: {error}")
-                    continue
-                samples.setdefault(what, []).append(found)
-                progress(f"{what}, turn {number} of {repeats}: {_in_words(found)}")
-        for what, taken in samples.items():
-            figures |= {
-                f"{PREFIX}_{what}_{name}": median(one[name] for one in taken if name in one)
-                for name in {name for one in taken for name in one}
-            }
+    with Bed(bed_config(regulation)) as bed:
+        wire = Wire(bed)
+        hosts = [bed.host(name) for name in bed.roles.senders]
+        meet([(host, bed.host(bed.roles.receiver)) for host in hosts])
+        meet([(bed.host("g1"), bed.host("g2"))])
+        for number, pct, line in product(range(1, repeats + 1), losses_pct, LINES):
+            what = f"{regulation}_{pct:g}_{line}"
+            try:
+                found = _turn(bed, wire, pct / 100, line, rounds, seed=number)
+            except (CommandError, ProgramError, TimeoutError) as error:
+                failed.append(f"{what}, turn {number}")
+                progress(f"{what}, turn {number}: {error}")
+                continue
+            samples.setdefault(what, []).append(found)
+            progress(f"{what}, turn {number} of {repeats}: {_in_words(found)}")
+    figures = {
+        f"{PREFIX}_{what}_{name}": median(one[name] for one in taken)
+        for what, taken in samples.items()
+        for name in taken[0]
+    }
     if failed:
         raise Incomplete(figures, failed)
     return figures
@@ -224,10 +226,11 @@ def _turn(
         log = bed.run_dir / "workload.log"
         stack.enter_context(reads.responders(bed, log))
         if line == "protected":
+            before = _protections(bed)
+            begun = time.monotonic()
             stack.enter_context(protected_link(bed))
             if loss:
-                begun = time.monotonic()
-                _await_protection(bed, log)
+                _await_protection(bed, before, log)
                 found["decided_s"] = time.monotonic() - begun
         wire.lose(loss, seed)
         for name, load in LOADS.items():
@@ -237,19 +240,19 @@ def _turn(
     return found
 
 
-def _await_protection(bed: Bed, log: Any) -> None:
+def _await_protection(bed: Bed, before: int, log: Path) -> None:
     """Return once the controller has sent TCP over the protected link, which takes traffic."""
-    before = _events(bed, "protection_on")
     deadline = time.monotonic() + _DECIDE_S
-    while _events(bed, "protection_on") == before:
+    while _protections(bed) == before:
         if time.monotonic() > deadline:
             raise ProgramError(f"the controller has not decided within {_DECIDE_S:g} s")
         _blocks(bed, IncastSpec(senders=4, rounds=5, block_bytes=400_000), log)
 
 
-def _events(bed: Bed, kind: str) -> int:
+def _protections(bed: Bed) -> int:
+    """How often the controller has begun to protect TCP."""
     text = bed.events.read_text() if bed.events.exists() else ""
-    return sum(f'"{kind}"' in line for line in text.splitlines())
+    return text.count('"protection_on"')
 
 
 def _measure(bed: Bed, load: Load, rounds: int) -> Figures:
@@ -270,7 +273,7 @@ def _measure(bed: Bed, load: Load, rounds: int) -> Figures:
     }
 
 
-def _blocks(bed: Bed, spec: IncastSpec, log: Any) -> list[dict[str, Any]]:
+def _blocks(bed: Bed, spec: IncastSpec, log: Path) -> list[dict[str, Any]]:
     with reads.reader(bed, spec, log) as reader:
         *_progress, done = reader.messages()
     if done["event"] != "done":

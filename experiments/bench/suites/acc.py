@@ -1,6 +1,6 @@
 """TCP-ACC's layer beneath Linux's TCP."""
 
-from experiments.bench.acc import conclusion
+from experiments.bench.acc import conclusion, edges
 from experiments.bench.acc.layer import TCPS
 from experiments.bench.suites import SUITES, Conclusion, Group, Suite
 
@@ -27,6 +27,21 @@ _INCAST = {
         tabled=True,
     )
     for tcp in TCPS
+}
+
+_EDGES = {
+    f"{edges.PREFIX}_{regulation}": Group(
+        "experiments.bench.acc.edges",
+        {
+            "regulation": regulation,
+            "losses_pct": (0, 1),
+            "rounds": {"incast": 40, "single": 100},
+            "repeats": 3,
+        },
+        quick={"rounds": {"incast": 20, "single": 40}, "repeats": 1},
+        tabled=True,
+    )
+    for regulation in edges.REGULATIONS
 }
 
 SUITES.add(
@@ -58,12 +73,7 @@ SUITES.add(
                 quick={},
                 tabled=True,
             ),
-            "edges": Group(
-                "experiments.bench.acc.edges",
-                {"losses_pct": (0, 1), "rounds": {"incast": 40, "single": 100}, "repeats": 3},
-                quick={"rounds": {"incast": 20, "single": 40}, "repeats": 1},
-                tabled=True,
-            ),
+            **_EDGES,
             "speed": Group(
                 "experiments.bench.acc.speed",
                 {"turns": 5, "seconds": 4},
