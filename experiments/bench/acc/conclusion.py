@@ -144,7 +144,7 @@ def _checks(figures: Mapping[str, Any]) -> Iterator[Check]:
         bound = "more whenever more is lost, less whenever less is"
         holds = rises_and_falls(steps)
         yield check("coded packets a second", rates, bound, holds, following.PREFIX)
-    for regulation, (pct, of) in product(edges.REGULATIONS, _MOST_OF_EDGES.items()):
+    for regulation, (pct, most) in product(edges.REGULATIONS, _MOST_OF_EDGES.items()):
         raw, protected = (
             figures.get(f"{edges.PREFIX}_{regulation}_{pct}_{line}_single{_MEAN}")
             for line in edges.LINES
@@ -153,7 +153,7 @@ def _checks(figures: Mapping[str, Any]) -> Iterator[Check]:
             share = 100 * protected / raw
             name = f"edges, {regulation}: time of one sender's blocks at {pct} %, % of one link's"
             measured = f"{share:.1f} ({protected:.1f} / {raw:.1f})"
-            yield check(name, measured, f"at most {of}", share <= of)
+            yield check(name, measured, f"at most {most}", share <= most)
     for end in ("sender", "receiver"):
         name = f"{speed.PREFIX}_acc_{end}_gbps_per_core"
         if name in figures:
