@@ -169,7 +169,7 @@ bench-short-flows: ## short flows over ATP, TCP and QUIC, alone, beside others, 
 	@tools/cargo build --release --locked --quiet -p weir-bench
 	@$(BUILT) WEIR_BENCH_PREFIX="$(CARGO_RELEASE)" $(PY)/weir-experiment bench short-flows $(addprefix --group ,$(GROUP)) $(if $(QUICK),--quick --repeats 1) --out build/bench/short_flows.json
 
-bench-acc: ## TCP over TCP-ACC's layer with losses, from many at once, between switches, and as fast as it goes: build/bench/acc.json, acc*.png (55 minutes; QUICK=1: 9 of it)
+bench-acc: ## TCP over TCP-ACC's layer with losses, from many at once, between switches, and as fast as it goes; timeouts beside what they are taken for: build/bench/acc.json, acc*.png (60 minutes; QUICK=1: 10 of it)
 	@$(PREPARE) packages venv rust switch bpf transport apps
 	@tools/cargo build --release --locked --quiet -p weir-bench
 	@$(BUILT) WEIR_BENCH_PREFIX="$(CARGO_RELEASE)" $(PY)/weir-experiment bench acc $(addprefix --group ,$(GROUP)) $(if $(QUICK),--quick) --out build/bench/acc.json

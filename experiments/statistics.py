@@ -29,3 +29,18 @@ def jain(shares: Values) -> float:
     got = np.asarray(shares, dtype=float)
     squares = (got**2).sum()
     return float(got.sum() ** 2 / (len(got) * squares)) if squares else 1.0
+
+
+def wilson(successes: int, trials: int, z: float = 1.96) -> tuple[float, float]:
+    """Return the interval in which the probability lies of what was seen so many times: of 95 %
+    confidence, for 1.96 standard deviations.
+
+    Wilson, "Probable Inference, the Law of Succession, and Statistical Inference", JASA, 1927.
+    Raises ValueError unless there are trials, and no more successes than these.
+    """
+    if not 0 <= successes <= trials or not trials:
+        raise ValueError(f"{successes} of {trials} is no share")
+    share, slack = successes / trials, z * z / trials
+    middle = share + slack / 2
+    half = math.sqrt(slack * (share * (1 - share) + slack / 4))
+    return max(0.0, (middle - half) / (1 + slack)), min(1.0, (middle + half) / (1 + slack))

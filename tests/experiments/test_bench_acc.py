@@ -1,15 +1,31 @@
 """``bench acc``: what figures are made of, and what is concluded from them."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
 
-from experiments.bench.acc import conclusion, following, incast, layer, loss, speed
+from experiments.bench.acc import (
+    against_models,
+    conclusion,
+    following,
+    incast,
+    layer,
+    loss,
+    risks,
+    speed,
+    timeouts,
+    windows,
+)
 from experiments.bench.acc.layer import LINES, TCPS
+from experiments.bench.acc.windows import Said, Window
 from experiments.bench.suites import SUITES
+from experiments.statistics import wilson
+from experiments.traffic.program import ProgramError
 from testbed.bottleneck import Loss
+from testbed.dataloss import Connection
 
 
 def turn(values_us: list[int], **changes: Any) -> dict[str, Any]:
@@ -192,6 +208,157 @@ def test_where_coding_does_harm_is_told() -> None:
     assert found["checks"] == []
 
 
+def of_every_outcome(window: int, loss: float, ends: Callable[[int, int], float]) -> float:
+    """The probability of what ``ends`` says of which packets are lost, outcome by outcome."""
+    total = 0.0
+    for lost in range(1 << window):
+        count = lost.bit_count()
+        total += ends(lost, window) * loss**count * (1 - loss) ** (window - count)
+    return total
+
+
+@pytest.mark.parametrize("loss_share", [0.0, 0.005, 0.1, 0.5, 1.0])
+@pytest.mark.parametrize("window", range(1, 11))
+def test_models_of_timeouts_are_the_sums_of_their_outcomes(window: int, loss_share: float) -> None:
+    def repaired(lost: int) -> float:
+        return (1 - loss_share) ** lost.bit_count()
+
+    outcomes: dict[str, Callable[[int, int], float]] = {
+        "eq1": risks.few_arrive,
+        "eq2": lambda lost, _: 1 - repaired(lost),
+        "either": lambda lost, n: 1 if risks.few_arrive(lost, n) else 1 - repaired(lost),
+        "weir": risks.tail_lost,
+        "last": lambda lost, n: lost >> n - 1,
+        "rules": lambda lost, n: 1 if risks.few_follow(lost, n) else 1 - repaired(lost),
+    }
+    assert outcomes.keys() == risks.MODELS.keys()
+    for name, ends in outcomes.items():
+        expected = of_every_outcome(window, loss_share, ends)
+        assert risks.MODELS[name].of(window, loss_share) == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    # The first packet is the rightmost.
+    ("lost", "window", "arrive", "tail", "follow"),
+    [
+        (0b00, 2, False, False, False),
+        (0b01, 2, True, True, True),
+        (0b0001, 4, False, False, False),
+        (0b0010, 4, False, True, True),
+        (0b1000, 4, False, True, True),
+        (0b100001, 6, False, True, False),
+        (0b1000111, 7, False, True, False),
+        (0b0001111, 6, True, True, True),
+    ],
+)
+def test_outcomes_are_told_apart(
+    lost: int, window: int, arrive: bool, tail: bool, follow: bool
+) -> None:
+    found = [one(lost, window) for one in (risks.few_arrive, risks.tail_lost, risks.few_follow)]
+    assert found == [arrive, tail, follow]
+
+
+def test_eq1_as_printed_counts_small_windows_of_which_nothing_is_lost() -> None:
+    assert risks.eq1_printed(2, 0.01) == pytest.approx(1)
+    assert risks.eq1(2, 0.01) == pytest.approx(1 - 0.99**2)
+    assert risks.eq1_printed(5, 0.1) == risks.eq1(5, 0.1)
+
+
+# As in transport/crates/proto/src/acc/redundancy.rs: the_probabilities_are_those_of_the_benchmark.
+SHARED = [
+    (1, 0.01, 0, 0.01, 0.01, 0.01),
+    (2, 0.01, 0, 0.0199, 0.0199, 0.0199),
+    (2, 0.1, 3, 0.00856, 0.00046, 0.00046),
+    (3, 0.02, 1, 0.00233648, 0.00233648, 0.00233648),
+    (4, 0.05, 0, 0.01401875, 0.18549375, 0.142625),
+    (6, 0.1, 1, 0.0001765, 0.1496944, 0.1115677),
+    (8, 0.05, 3, 9.79736328125e-11, 0.0015522509099609376, 0.0012335205815185548),
+    (10, 0.1, 0, 3.736e-07, 0.6513215599, 0.271),
+    (16, 0.005, 1, 4.111572265625e-33, 0.0032343861078248447, 0.0010811581403864562),
+    (32, 0.1, 5, 5.428e-33, 0.15978031612147842, 0.07337226751277227),
+]
+
+
+@pytest.mark.parametrize(("packets", "loss_share", "coded", "eq1", "eq2", "tail"), SHARED)
+def test_the_layer_reckons_with_the_same_probabilities(
+    packets: int, loss_share: float, coded: int, eq1: float, eq2: float, tail: float
+) -> None:
+    assert risks.eq1(packets, loss_share, coded) == pytest.approx(eq1, rel=1e-9)
+    assert risks.eq2(packets, loss_share, coded) == pytest.approx(eq2, rel=1e-9)
+    assert risks.tail_is_lost(packets, loss_share, coded) == pytest.approx(tail, rel=1e-9)
+
+
+def test_an_interval_is_wilsons() -> None:
+    # Newcombe, "Two-sided confidence intervals for the single proportion", 1998, table I.
+    for successes, trials, low, high in (
+        (81, 263, 0.2553, 0.3662), (15, 148, 0.0624, 0.1605), (0, 20, 0.0, 0.1611),
+        (1, 29, 0.0061, 0.1718),
+    ):  # fmt: skip
+        assert wilson(successes, trials) == pytest.approx((low, high), abs=1e-4)
+    assert wilson(29, 29)[1] == 1
+    for successes, trials in ((0, 0), (2, 1), (-1, 3)):
+        with pytest.raises(ValueError, match="no share"):
+            wilson(successes, trials)
+
+
+def test_a_window_is_what_its_sender_says_and_what_came_on_the_wire() -> None:
+    # One packet more opens the connection.
+    said = {10: Said(0, 5, 1448, 0.01), 11: Said(1, 7, 1448, 0.21)}
+    # The fourth packet of 11 was lost, and so was what was sent again for it at first.
+    wire = {10: Connection(0, 5, 1448), 11: Connection(0b11000, 7, 1448)}
+    found = windows.joined(said, wire, packets=4)
+    assert found == [Window(0, 0, 0, 0.01), Window(0b1000, 2, 1, 0.21)]
+    for other in (Connection(0, 6, 1448), Connection(0, 5, 2896)):
+        with pytest.raises(ProgramError, match="on the wire"):
+            windows.joined(said, wire | {10: other}, packets=4)
+
+
+def timeouts_cell(
+    tcp: str, ends: list[Window], packets: int = 4, pct: float = 10
+) -> dict[str, Any]:
+    names = {"tcp": tcp, "loss_pct": pct, "window": packets}
+    return names | timeouts.of_cell(ends, packets, pct / 100)
+
+
+def test_windows_that_end_in_a_timeout_are_counted_by_what_was_lost() -> None:
+    ended = [
+        *[Window(0, 0, 0, 0.01)] * 93,
+        Window(0, 1, 1, 0.3),
+        # The last one alone: a loss probe, as late as a timeout.
+        Window(0b1000, 1, 0, 0.21),
+        Window(0b1000, 1, 1, 0.21),
+        # One of the first, which is sent again at once, and lost again.
+        Window(0b0001, 1, 0, 0.01),
+        Window(0b0001, 2, 1, 0.25),
+        Window(0b0011, 2, 2, 0.7),
+        Window(0b1111, 4, 1, 0.3),
+    ]
+    found = timeouts_cell("linux", ended)
+    expected = {
+        "windows": 100, "lossy": 6, "lost": 10, "stray_timeouts": 1, "timeouts": 5, "waits": 6,
+        "timeout_pct": 5, "few_arrive": 2, "few_arrive_timeouts": 2, "tail_lost": 4,
+        "tail_lost_timeouts": 3, "few_follow": 4, "few_follow_timeouts": 3, "enough_follow": 2,
+        "enough_follow_timeouts": 1, "weir_pct": pytest.approx(27.1),
+    }  # fmt: skip
+    assert {name: found[name] for name in expected} == expected
+    assert found["enough_follow_eq2"] == pytest.approx(0.2)
+    low, high = (found[f"timeout_{end}_pct"] for end in ("low", "high"))
+    assert (low, high) == pytest.approx((2.15, 11.18), abs=0.01)
+
+
+def test_models_are_held_against_what_was_measured() -> None:
+    none, one = Window(0, 0, 0, 0.01), Window(0b1000, 1, 1, 0.21)
+    cells = [
+        timeouts_cell("newreno", [one] * seen + [none] * (1000 - seen)) for seen in (0, 270, 540)
+    ]
+    found = timeouts.held_against([*cells, timeouts_cell("linux", [none])])
+    assert (found["timeouts_newreno_cells"], found["timeouts_linux_cells"]) == (3, 1)
+    assert found["timeouts_newreno_timeout_weir_within"] == 1
+    # Twice too many seen, and just as many.
+    assert found["timeouts_newreno_timeout_weir_factor"] == pytest.approx(0.75, abs=0.01)
+    assert "timeouts_linux_timeout_weir_factor" not in found
+
+
 def test_tables_and_pictures_are_made_of_whatever_was_measured(tmp_path: Path) -> None:
     console = Console(width=160, record=True)
     conclusion.show({}, tmp_path / "acc.json", console)
@@ -202,15 +369,20 @@ def test_tables_and_pictures_are_made_of_whatever_was_measured(tmp_path: Path) -
     figures |= {f"incast_newreno_gip_{name}": value for name, value in of_incast.items()}
     figures |= {"speed_plain_gbps": 30.0, "speed_acc_gbps": 5.0}
     figures |= {"edges_weir_0.5_protected_single_mean_ms": 9.4}
+    ends = [Window(0, 0, 0, 0.01), Window(0b1000, 1, 1, 0.21)]
+    figures[timeouts.CELLS] = [timeouts_cell("newreno", ends), timeouts_cell("linux", ends[:1])]
     figures |= conclusion.conclude(figures)
     conclusion.show(figures, tmp_path / "acc.json", console)
     shown = console.export_text()
     assert "gip" in shown
     assert "with a protected link" in shown
+    _, weir = (line for line in shown.splitlines() if "one of the last three is lost" in line)
+    assert weir.split()[-4:] == ["1", "of", "1", "0.54"]
     assert "not held" not in shown
     assert {file.name for file in tmp_path.iterdir()} == {
         conclusion.PICTURE,
         conclusion.FOLLOWING_PICTURE,
+        against_models.PICTURE,
     }
 
 
@@ -218,6 +390,7 @@ def test_the_suite_is_known() -> None:
     groups = SUITES["acc"].groups
     assert list(groups) == [
         "loss", "incast_linux", "incast_newreno", "following", "edges_none", "edges_weir", "speed",
+        "timeouts",
     ]  # fmt: skip
     assert all(group.quick is not None for group in groups.values())
     assert list(LINES) == ["plain", "off", "acc", "paper", "gip", "ccr"]

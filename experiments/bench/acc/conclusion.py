@@ -16,7 +16,15 @@ from matplotlib.axes import Axes
 from rich.console import Console
 from rich.table import Table
 
-from experiments.bench.acc import edges, following, incast, loss, speed
+from experiments.bench.acc import (
+    against_models,
+    edges,
+    following,
+    incast,
+    loss,
+    speed,
+    timeouts,
+)
 from experiments.bench.acc.layer import LINES, TCPS
 from experiments.measure.validity import MIN_IDLE_SHARE, Check
 
@@ -34,7 +42,8 @@ def conclude(figures: Mapping[str, Any]) -> dict[str, Any]:
 
     ``acc_mean_cut_pct_CELL`` is by how much TCP-ACC's mean is below that of the layer with nothing
     coded, and ``acc_worse`` names the cells where it is above. ``void`` names what has no valid
-    turn; a check of that does not hold. ``checks`` are those that could be made.
+    turn; a check of that does not hold. ``checks`` are those that could be made. ``timeouts_...``
+    is how well models of timeouts do (``timeouts.held_against``).
     """
     found: dict[str, Any] = {}
     for cell in cells(figures):
@@ -43,6 +52,7 @@ def conclude(figures: Mapping[str, Any]) -> dict[str, Any]:
     worse = [name.removeprefix("acc_mean_cut_pct_") for name, cut in found.items() if cut < 0]
     checks = list(_checks(figures))
     missed = [check.name for check in checks if not check.holds]
+    found |= timeouts.held_against(figures.get(timeouts.CELLS, ()))
     return found | {
         _WORSE: " ".join(worse),
         _VOID: " ".join(_void(figures)),
@@ -80,7 +90,7 @@ def show(figures: Mapping[str, Any], out: Path, console: Console) -> None:
         console.print(table)
     if steps := figures.get(f"{following.PREFIX}_steps"):
         console.print(_of_steps(steps))
-    for table in (of_edges(figures), of_speed(figures)):
+    for table in (of_edges(figures), of_speed(figures), *against_models.tables(figures)):
         if table:
             console.print(table)
     console.print(_of_checks(figures))
@@ -90,6 +100,7 @@ def show(figures: Mapping[str, Any], out: Path, console: Console) -> None:
     for name, draw, there in (
         (PICTURE, draw_means, cells(figures)),
         (FOLLOWING_PICTURE, draw_following, f"{following.PREFIX}_s" in figures),
+        (against_models.PICTURE, against_models.draw, figures.get(timeouts.CELLS)),
     ):
         if there:
             draw(figures, out.with_name(name))

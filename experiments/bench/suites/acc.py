@@ -14,7 +14,9 @@ that loses frames, and the controller decides which one TCP takes (edges); and T
 of veth devices, where nothing limits it but the processors. Lines are TCP alone (plain), the layer
 with nothing coded (off), TCP-ACC (acc), GIP (gip) and corrective coding (ccr), each beneath Linux's
 TCP as it is (linux: CUBIC, SACK, RACK, TLP) and beneath NewReno, as in the paper (newreno: no SACK,
-RACK or TLP). Beside the JSON: acc.png, acc_following.png.
+RACK or TLP). Group timeouts counts how many windows of TCP alone end in a timeout, beside the
+paper's probability of that and Weir's. Beside the JSON: acc.png, acc_following.png,
+acc_timeouts.png.
 
 A figure is TCP_SETTING_SIZE_LINE_NAME, as newreno_random1_100k_acc_mean_ms: 1 % lost at random.
 checks are what these are to show."""
@@ -78,6 +80,17 @@ SUITES.add(
                 "experiments.bench.acc.speed",
                 {"turns": 5, "seconds": 4},
                 quick={"turns": 2},
+                tabled=True,
+            ),
+            "timeouts": Group(
+                "experiments.bench.acc.timeouts",
+                {
+                    "losses_pct": (0.5, 1, 2, 5, 10),
+                    "windows": (2, 3, 4, 6, 8, 10, 16, 32),
+                    "count": 1500,
+                    "parallel": 200,
+                },
+                quick={"losses_pct": (1, 5), "windows": (2, 3, 6, 16), "count": 1000},
                 tabled=True,
             ),
         },

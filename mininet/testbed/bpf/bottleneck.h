@@ -6,6 +6,8 @@
 #ifndef WEIR_BOTTLENECK_H
 #define WEIR_BOTTLENECK_H 1
 
+#include "splitmix.h"
+
 #define BOTTLENECK_PASSES 0
 #define BOTTLENECK_LOST 1
 #define BOTTLENECK_RED 2
@@ -30,14 +32,10 @@ struct bottleneck {
 	u64 seen[2], dropped[2], red[2];	/* Of the first receiver, and of the others. */
 };
 
-/* SplitMix64 (Steele, Lea and Flood 2014): which frames are lost follows from the seed and their numbers. */
+/* Which frames are lost follows from the seed and their numbers. */
 static inline u32 bottleneck_random(struct bottleneck *at)
 {
-	u64 z = at->random += 0x9e3779b97f4a7c15ULL;
-
-	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
-	z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
-	return (z ^ (z >> 31)) >> 32;
+	return splitmix(at->random += SPLITMIX_STEP);
 }
 
 /* A chain of two states: the mean burst is 1 / (1 - loss_after_lost). */

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from testbed.command import run
 
 _NEAR, _FAR = "10.77.0.1", "10.77.0.2"
-_DEVICES = ("near0", "far0")
+DEVICES = ("near0", "far0")
 _READY_S = 10.0
 
 
@@ -43,7 +43,7 @@ def medium(name: str) -> Iterator[Medium]:
     try:
         assert holder.stdout is not None
         holder.stdout.readline()
-        near, far = _DEVICES
+        near, far = DEVICES
         run(["ip", "link", "add", near, "type", "veth", "peer", far, "netns", str(holder.pid)])
         run(["ip", "address", "add", f"{_NEAR}/24", "dev", near])
         run(["ip", "link", "set", near, "up"])

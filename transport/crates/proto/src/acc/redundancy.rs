@@ -259,6 +259,33 @@ mod tests {
         }
     }
 
+    /// `make bench-acc GROUP=timeouts` compares them with what TCP does; tests/experiments/test_bench_acc.py has the same numbers.
+    #[test]
+    fn the_probabilities_are_those_of_the_benchmark() {
+        let shared = [
+            (1, 0.01, 0, 1e-2, 1e-2, 1e-2),
+            (2, 0.01, 0, 1.99e-2, 1.99e-2, 1.99e-2),
+            (2, 0.1, 3, 8.56e-3, 4.6e-4, 4.6e-4),
+            (3, 0.02, 1, 2.33648e-3, 2.33648e-3, 2.33648e-3),
+            (4, 0.05, 0, 1.401875e-2, 1.8549375e-1, 1.42625e-1),
+            (6, 0.1, 1, 1.765e-4, 1.496944e-1, 1.115677e-1),
+            (8, 0.05, 3, 9.79736328125e-11, 1.552250909961e-3, 1.233520581519e-3),
+            (10, 0.1, 0, 3.736e-7, 6.513215599e-1, 2.71e-1),
+            (16, 0.005, 1, 4.111572265625e-33, 3.234386107825e-3, 1.081158140386e-3),
+            (32, 0.1, 5, 5.428e-33, 1.597803161215e-1, 7.337226751277e-2),
+        ];
+        for (packets, loss, coded, too_few, too_many, tail) in shared {
+            for (found, expected) in [
+                (too_few_arrive(packets, loss, coded), too_few),
+                (too_many_are_lost(packets, loss, coded), too_many),
+                (tail_is_lost(packets, loss, coded), tail),
+            ] {
+                let off = (found - expected).abs();
+                assert!(off < 1e-9 * expected, "{packets}, {loss}, {coded}: {found}, {expected}");
+            }
+        }
+    }
+
     #[test]
     fn without_losses_nothing_is_sent() {
         let scheduler = Scheduler::new(Policy::default());
