@@ -443,7 +443,9 @@ impl Layer {
             return None;
         }
         if asked.tries == 1 {
-            peer.on_rtt(now, now.since(asked.at));
+            let rtt = now.since(asked.at);
+            peer.scheduler.on_round_trip_time(now, rtt);
+            peer.on_rtt(rtt);
         }
         let keys = self.key.session(&pair, port, &asked.hello, &hello, true, asked.hello.session);
         self.add_session(&pair, keys);
@@ -553,7 +555,7 @@ impl Layer {
         let turn = (pair, Role::Outgoing(report.flow));
         arm(&mut self.agenda, turn, &mut outgoing.armed, outgoing.sender.poll_timeout());
         if let Some(rtt) = told.rtt {
-            peer.on_rtt(now, rtt);
+            peer.on_rtt(rtt);
         }
     }
 

@@ -8,8 +8,17 @@
 //! function of. And Eq. 1 counts windows of one or two packets even if all of them arrive, as these make no three duplicates; but then
 //! nobody needs any, so that outcome is left out. Otherwise such windows would be followed by coded packets where nothing is ever lost.
 
+use std::time::Duration;
+
+use crate::Time;
+
 /// Of more packets than this, what is true of so many is true as nearly as a float can say.
 const MOST_COUNTED: u32 = 1000;
+
+/// Shortest and longest round trips are of the last one or two of these: longer than queues stay full, shorter than paths stay as they are.
+const PERIOD: Duration = Duration::from_secs(600);
+/// Where they differ by less, there is no queue.
+const LEAST_RANGE: Duration = Duration::from_micros(500);
 
 /// A path that loses fewer is one that loses none.
 const NEGLIGIBLE: f64 = 1e-4;
@@ -49,11 +58,9 @@ pub struct Policy {
     /// The loss rate beyond which a path whose queue is long is congested: there TCP has to see what is lost, or nobody slows down, and
     /// no packet of full length is coded.
     pub congested: f64,
-    /// Whether losses are left to TCP of a path that has lost none for long: a queue has overflowed there, most likely.
-    pub spares_first: bool,
-    /// The share of a window beyond which losses within a round trip, if they are also more than C_max, are a queue that overflows: coded packets
-    /// would only add to it, and TCP has to see it.
-    pub overflow: f64,
+    /// Whether what is lost in a long queue counts as that queue's, and not as the path's, and losses are left to TCP of a path that has lost
+    /// nothing else for long: whoever repairs them has TCP fill the queue further.
+    pub heeds_queues: bool,
     /// S: Q grows no longer than this.
     pub longest_queue: f64,
     /// C_max: coded packets at a time, unless more have been lost.
@@ -70,8 +77,7 @@ impl Policy {
         by_length: false,
         least_queue: 0.0,
         congested: 1.0,
-        overflow: 1.0,
-        spares_first: false,
+        heeds_queues: false,
         longest_queue: 1000.0,
         most_packets: 5,
     };
@@ -84,8 +90,7 @@ impl Policy {
         by_length: true,
         least_queue: 10.0,
         congested: 0.08,
-        overflow: 0.125,
-        spares_first: true,
+        heeds_queues: true,
         ..Policy::PAPER
     };
 }
@@ -101,12 +106,50 @@ impl Default for Policy {
 pub struct Scheduler {
     policy: Policy,
     queue: f64,
+    pub(super) round_trips: RoundTrips,
+}
+
+/// The range of a path's round trips, of late: the shortest ones are without a queue, the longest ones with a full one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RoundTrips {
+    /// Shortest and longest of this period, and of the one before: a path may change.
+    periods: [(Duration, Duration); 2],
+    begun: Time,
+}
+
+impl Default for RoundTrips {
+    fn default() -> Self {
+        RoundTrips { periods: [(Duration::MAX, Duration::ZERO); 2], begun: Time::ZERO }
+    }
+}
+
+impl RoundTrips {
+    pub(super) fn on_sample(&mut self, now: Time, rtt: Duration) {
+        if self.begun + PERIOD <= now {
+            self.begun = now;
+            self.periods = [(rtt, rtt), self.periods[0]];
+        }
+        let (shortest, longest) = &mut self.periods[0];
+        (*shortest, *longest) = ((*shortest).min(rtt), (*longest).max(rtt));
+    }
+
+    /// The shortest one.
+    pub(super) fn shortest(&self) -> Duration {
+        self.periods[0].0.min(self.periods[1].0)
+    }
+
+    /// Whether so long a round trip is one of a queue that is rather full than empty.
+    pub(super) fn is_long(&self, rtt: Duration) -> bool {
+        let (shortest, longest) = (self.shortest(), self.periods[0].1.max(self.periods[1].1));
+        let range = longest.saturating_sub(shortest);
+        range > (shortest / 4).max(LEAST_RANGE) && rtt > shortest + range / 2
+    }
 }
 
 impl Scheduler {
     /// One that has sent nothing yet.
     pub fn new(policy: Policy) -> Self {
-        Scheduler { policy, queue: policy.least_queue }
+        Scheduler { policy, queue: policy.least_queue, round_trips: RoundTrips::default() }
     }
 
     /// c1: coded packets that follow a window of so many packets, of which each is lost with probability `loss`. `length` is that of a coded packet, as a
@@ -143,13 +186,14 @@ impl Scheduler {
     }
 
     /// Whether losses are left to TCP, of a path that has lost so many before.
-    pub fn is_first(&self, loss: f64) -> bool {
-        self.policy.spares_first && is_negligible(loss)
+    pub fn is_left_to_tcp(&self, loss: f64) -> bool {
+        self.policy.heeds_queues && is_negligible(loss)
     }
 
-    /// Whether a queue overflows, if so many of a window's packets are lost within a round trip.
-    pub fn is_overflow(&self, losses: u64, packets: u64) -> bool {
-        losses as f64 > (packets as f64 * self.policy.overflow).max(self.policy.most_packets.into())
+    /// A packet was acknowledged after this time. Whether what was lost before it was a queue's.
+    pub fn on_round_trip_time(&mut self, now: Time, rtt: Duration) -> bool {
+        self.round_trips.on_sample(now, rtt);
+        self.policy.heeds_queues && self.round_trips.is_long(rtt)
     }
 
     /// What packets of this length count.
@@ -287,6 +331,25 @@ mod tests {
     }
 
     #[test]
+    fn a_long_round_trip_is_one_of_the_upper_half_if_there_is_a_queue_at_all() {
+        let (ms, minute) = (Duration::from_millis, 60);
+        let at = |minutes: u64| Time::from_nanos(minutes * minute * 1_000_000_000);
+        let mut of_path = RoundTrips::default();
+        for rtt in [1, 5, 2] {
+            of_path.on_sample(at(0), ms(rtt));
+        }
+        assert_eq!([1, 3, 4, 5].map(|rtt| of_path.is_long(ms(rtt))), [false, false, true, true]);
+        // The path is another one, after a while.
+        for n in 0..40 {
+            of_path.on_sample(at(n), ms(40 + n % 3));
+        }
+        assert_eq!(of_path.shortest(), ms(40));
+        assert!(!of_path.is_long(ms(42)), "a few per cent are no queue");
+        let mut scheduler = Scheduler::new(Policy::PAPER);
+        assert!(!scheduler.on_round_trip_time(at(0), ms(1)) && !scheduler.on_round_trip_time(at(0), ms(9)));
+    }
+
+    #[test]
     fn without_losses_nothing_is_sent() {
         let scheduler = Scheduler::new(Policy::default());
         for window in [0, 1, 2, 3, 10, 1000] {
@@ -390,7 +453,7 @@ mod tests {
             most_packets in 0..9_u32,
         ) {
             let policy = Policy { timeout_cost, most_packets, ..Policy::PAPER };
-            let scheduler = Scheduler { policy, queue };
+            let scheduler = Scheduler { queue, ..Scheduler::new(policy) };
             let cost = |coded: u32, timeout: f64| f64::from(coded) * queue + timeout_cost * timeout;
             let c1 = |coded| cost(coded, too_few(window, loss, coded));
             let chosen = scheduler.at_end_of_window(window, loss, 1.0);

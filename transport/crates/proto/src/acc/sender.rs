@@ -122,21 +122,12 @@ pub struct SenderCounters {
 /// What came of a report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Told {
-    /// Packets of a round trip that is over by that, unless a queue has overflowed in it.
+    /// Packets of which it told for the first time, unless they have met a long queue: what is lost there may be its own.
     pub sent: u64,
-    /// How many of them were lost.
+    /// How many of them are lost.
     pub lost: u64,
     /// How long ago the last of them was sent.
     pub rtt: Option<Duration>,
-}
-
-/// A round trip: it lasts until packets are reported that were sent after it began.
-#[derive(Clone, Copy, Debug, Default)]
-struct Round {
-    /// The first of them.
-    until: u64,
-    sent: u64,
-    lost: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -165,7 +156,8 @@ pub struct Sender {
     seed: u8,
     /// Losses are the path's way to say that too much is sent.
     congested: bool,
-    round: Round,
+    /// What is told of has met a long queue.
+    queued: bool,
     /// What was sent in this round trip, and coded, in packets.
     sent: f64,
     coded: f64,
@@ -188,7 +180,7 @@ impl Sender {
             loss: LossRate::new(loss, WEIGHT),
             seed: 0,
             congested: false,
-            round: Round::default(),
+            queued: false,
             sent: 0.0,
             coded: 0.0,
             counters: SenderCounters::default(),
@@ -270,8 +262,12 @@ impl Sender {
             through: last.through.max(feedback.through),
             lost: last.lost.max(feedback.lost),
         };
+        if let Some(rtt) = rtt {
+            self.queued = scheduler.on_round_trip_time(now, rtt);
+        }
         let loss = self.loss.value();
-        let (sent, lost) = self.on_round(newly_sent, losses, scheduler);
+        let (sent, lost) = if self.queued { (0, 0) } else { (newly_sent, losses) };
+        self.loss.on_packets(sent, lost);
         let told = Told { sent, lost, rtt };
         while self.base < self.feedback.next && self.forget_first() {}
         if losses > 0 {
@@ -280,7 +276,7 @@ impl Sender {
             let losses = losses.min(MAX_PACKETS as u64) as u32;
             if let Strategy::Complementary(_) = self.strategy {
                 let longest = self.longest(0, MAX_PACKETS);
-                let is_left_to_tcp = self.spares(longest) || scheduler.is_first(loss);
+                let is_left_to_tcp = self.spares(longest) || scheduler.is_left_to_tcp(loss);
                 let count = if is_left_to_tcp { 0 } else { scheduler.on_losses(losses, loss, longest) };
                 let before = redundancy::too_many_are_lost(losses, loss, 0);
                 let sent = self.code(count, 0, out);
@@ -330,23 +326,6 @@ impl Sender {
     /// Bytes that it holds.
     pub fn held_bytes(&self) -> usize {
         self.held_bytes
-    }
-
-    /// Of so many packets more, so many were lost. Returns both of the round trip, if it is over and no queue has overflowed: what is lost then
-    /// says nothing of what a path loses.
-    fn on_round(&mut self, sent: u64, lost: u64, scheduler: &Scheduler) -> (u64, u64) {
-        self.round.sent += sent;
-        self.round.lost += lost;
-        if self.feedback.through <= self.round.until {
-            return (0, 0);
-        }
-        let next = Round { until: self.next_number(), ..Round::default() };
-        let over = std::mem::replace(&mut self.round, next);
-        if scheduler.is_overflow(over.lost, over.sent) {
-            return (0, 0);
-        }
-        self.loss.on_packets(over.sent, over.lost);
-        (over.sent, over.lost)
     }
 
     /// Keeps the oldest no longer. False: there is none.

@@ -27,8 +27,6 @@ const REFUSED_FIXED: Duration = Duration::from_secs(2);
 pub(super) const SWEEP: Duration = Duration::from_secs(10);
 /// What one packet more counts in a path's loss rate, which new flows begin with.
 const PATH_WEIGHT: f64 = 1.0 / 128.0;
-/// The shortest round trip is of the last one or two of these: longer than queues stay full, shorter than paths stay as they are.
-const SHORTEST_RTT_PERIOD: Duration = Duration::from_secs(600);
 /// How long packets wait for a lost one at least.
 const LEAST_PATIENCE: Duration = Duration::from_micros(300);
 
@@ -85,9 +83,6 @@ pub(super) struct Peer {
     pub(super) lost_here: LossRate,
     pub(super) scheduler: Scheduler,
     pub(super) rtt: Option<Duration>,
-    /// The shortest round trip of this period, and of the one before: a path may become longer.
-    shortest_rtt: [Duration; 2],
-    period: Time,
     /// How long what follows on a lost packet is to wait for a coded one, for which the peer asks and is told.
     pub(super) patience: Patience,
     /// Flows are numbered from anywhere on, so that they are not taken for those of another process that was here before.
@@ -178,8 +173,6 @@ impl Peer {
             lost_here: LossRate::new(0.0, PATH_WEIGHT),
             scheduler: strategy.scheduler(),
             rtt: None,
-            shortest_rtt: [Duration::MAX; 2],
-            period: now,
             patience: Patience::of(LEAST_PATIENCE),
             next_flow: first_flow,
             outgoing: HashMap::new(),
@@ -195,12 +188,7 @@ impl Peer {
         }
     }
 
-    pub(super) fn on_rtt(&mut self, now: Time, sample: Duration) {
-        if self.period + SHORTEST_RTT_PERIOD <= now {
-            self.period = now;
-            self.shortest_rtt = [Duration::MAX, self.shortest_rtt[0]];
-        }
-        self.shortest_rtt[0] = self.shortest_rtt[0].min(sample);
+    pub(super) fn on_rtt(&mut self, sample: Duration) {
         let rtt = self.rtt.map_or(sample, |rtt| (rtt * 7 + sample) / 8);
         self.rtt = Some(rtt);
         self.patience = Patience::of((rtt * 3 / 2).max(LEAST_PATIENCE));
@@ -208,8 +196,7 @@ impl Peer {
 
     /// Whether the path is congested, of whose packets so many are lost.
     pub(super) fn is_congested(&self, loss: f64) -> bool {
-        let [one, other] = self.shortest_rtt;
-        let shortest = one.min(other).max(Duration::from_micros(1));
+        let shortest = self.scheduler.round_trips.shortest().max(Duration::from_micros(1));
         let stretch = self.rtt.map_or(1.0, |rtt| rtt.as_secs_f64() / shortest.as_secs_f64());
         self.scheduler.is_congested(loss.max(self.loss.value()), stretch)
     }
