@@ -79,11 +79,15 @@ def run_controller(spec: ControllerSpec, out: Path) -> int:
 def run_atp(spec: AtpSpec, out: Path) -> int:
     """The same of atp-proxy. ``out`` gets soak.json, samples.csv (the proxies' processes, each
     10 s), counters.jsonl (what they count, as often), logs, and wrong/ (files that came wrong)."""
+    _clear(out)
+    return _run("atp.soak", spec, out)
+
+
+def _clear(out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
     records = ("*.csv", "*.jsonl", "*.log", "wrong/*", SUMMARY)
     for old in (file for pattern in records for file in out.glob(pattern)):
         old.unlink()
-    return _run("atp.soak", spec, out)
 
 
 def _run(module: str, spec: SoakSpec | ControllerSpec | AtpSpec, out: Path) -> int:
