@@ -151,5 +151,29 @@ def become_first_process() -> None:
         signal.signal(signo, _leave)
 
 
+def reap_orphans() -> int:
+    """Let go of processes that have ended, and whose parent had ended before: they are children of
+    the first process then. Return how many there were.
+
+    Children of its own are left to whoever has started them. They are of its session, or begin one;
+    orphans do neither if their parent began one.
+    """
+    own, reaped = os.getsid(0), 0
+    for children in Path("/proc/self/task").glob("*/children"):
+        for pid in map(int, children.read_text().split()):
+            try:
+                state, _, _, session = _stat(pid)[:4]
+            except FileNotFoundError:
+                continue
+            if state == "Z" and int(session) not in (own, pid):
+                reaped += os.waitpid(pid, os.WNOHANG)[0] == pid
+    return reaped
+
+
+def _stat(pid: int) -> list[str]:
+    """What the kernel says of a process, from its state on: its name may contain anything."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+
+
 def _leave(signo: int, _frame: FrameType | None) -> None:
     sys.exit(128 + signo)

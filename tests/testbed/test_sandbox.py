@@ -152,3 +152,26 @@ def test_what_is_missing_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(sandbox.SandboxError, match="needs root"):
         sandbox.require()
+
+
+ORPHANAGE = """
+import ctypes, os, subprocess
+from testbed import sandbox
+from testbed.command import wait_until
+
+PR_SET_CHILD_SUBREAPER = 36
+ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
+own = subprocess.Popen(["sh", "-c", "exit 3"])
+leader = subprocess.Popen(["sh", "-c", "exit 4"], start_new_session=True)
+parent = subprocess.Popen(["sh", "-c", "sleep 0.1 & exit 5"], start_new_session=True)
+assert parent.wait() == 5
+reaped = []
+until = lambda: reaped.append(sandbox.reap_orphans()) or any(reaped)
+wait_until(until, timeout_s=20, what="it ends")
+print(sum(reaped), own.wait(), leader.wait())
+"""
+
+
+def test_orphans_are_reaped_and_nobody_else() -> None:
+    said = subprocess.check_output([sys.executable, "-c", ORPHANAGE], text=True)
+    assert said.split() == ["1", "3", "4"]

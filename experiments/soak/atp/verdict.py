@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from experiments.soak import trend
+from experiments.soak.programs import judging
 from experiments.soak.trend import Sample
 from testbed.bottleneck import Counts
 
@@ -15,16 +15,9 @@ NEEDED = (
     "redis.sets", "redis.gets", "redis.got_bytes", "redis.kept", "redis.compared",
     "redis.benchmark_requests", "postgres.transactions", "postgres.balances",
 )  # fmt: skip
-# The share of packets that is lost may differ by this factor from what was asked for, where so many
-# were sent that chance is no reason.
-_LOSS_FACTOR, _MANY_PACKETS = 2.0, 20_000
-# The first part of a soak, or more of a short one: queues and pools grow to their sizes.
-_WARM_UP, _WARM_UP_S, _MOST_WARM_UP = 0.3, 600.0, 0.5
-# Memory may seem to grow by what the allocator moves about; the load is of random sizes.
-_MEMORY = trend.MemoryBound(chance_kb=2048.0, least_s=45.0)
 _SPARE_DESCRIPTORS = 4
 # The connections that are open at a time are of random number, too.
-_GROWTH_OF_DESCRIPTORS, _MOVING_DESCRIPTORS = 1.25, 24
+_MOVING_DESCRIPTORS = 24
 
 
 @dataclass(frozen=True)
@@ -68,25 +61,12 @@ class Run:
     faults: Sequence[str]
 
 
-def panic(log: str) -> str | None:
-    """Return what a proxy's log says of a thread that has panicked; None if none has."""
-    lines = iter(log.splitlines())
-    for line in lines:
-        if "panicked at" in line:
-            return f"{line.strip()} {next(lines, '').strip()}"
-    return None
-
-
 def judge(run: Run) -> tuple[dict[str, Any], list[str]]:
     """Return figures, and findings in words."""
     faults = list(run.faults)
-    figures: dict[str, Any] = {name: run.counts[name] for name in sorted(run.counts)}
-    faults += [f"nothing was checked: no {name}" for name in NEEDED if not run.counts.get(name)]
-    figures["checked_bytes"] = sum(
-        count for name, count in run.counts.items()
-        if name.endswith("_bytes")
-    )  # fmt: skip
-    _link(run, figures, faults)
+    figures: dict[str, Any] = {}
+    judging.checked(run.counts, NEEDED, figures, faults)
+    judging.link(run.link, run.loss, figures, faults)
     for pair in run.pairs:
         for proxy in (pair.near, pair.far):
             _proxy(proxy, pair.breakable, figures, faults)
@@ -94,26 +74,6 @@ def judge(run: Run) -> tuple[dict[str, Any], list[str]]:
     if not run.pairs:
         faults.append("there were no proxies")
     return figures, faults
-
-
-def _link(run: Run, figures: dict[str, Any], faults: list[str]) -> None:
-    if not run.link:
-        faults.append("no packet was seen on the link")
-    for name, counts in run.link.items():
-        figures |= {
-            f"link.{name}.packets": counts.seen,
-            f"link.{name}.lost": counts.lost,
-            f"link.{name}.red": counts.red,
-        }
-        if not counts.lost:
-            faults.append(f"no packet was lost, {name}, of {counts.seen}: this proves nothing")
-            continue
-        share = counts.lost / counts.seen
-        if counts.seen >= _MANY_PACKETS and not (
-            run.loss / _LOSS_FACTOR <= share <= run.loss * _LOSS_FACTOR
-        ):
-            faults.append(f"{share:.2%} were lost, {name}, instead of {run.loss:.2%}")
-    figures["link.lost"] = sum(counts.lost for counts in run.link.values())
 
 
 def _proxy(proxy: ProxyEnd, breakable: int, figures: dict[str, Any], faults: list[str]) -> None:
@@ -153,30 +113,10 @@ def _proxy(proxy: ProxyEnd, breakable: int, figures: dict[str, Any], faults: lis
         f"{name}.left_descriptors": proxy.left_descriptors,
     }
     try:
-        figures |= {f"{name}.{key}": value for key, value in _resources(proxy, faults).items()}
+        held = judging.resources(f"{proxy.name} proxy", proxy.samples, _MOVING_DESCRIPTORS, faults)
+        figures |= {f"{name}.{key}": value for key, value in held.items()}
     except ValueError as too_short:
         faults.append(f"{proxy.name} proxy: too short to tell: {too_short}")
-
-
-def _resources(proxy: ProxyEnd, faults: list[str]) -> dict[str, float]:
-    end_s = proxy.samples[-1].at_s if proxy.samples else 0.0
-    begin_s = min(max(_WARM_UP * end_s, _WARM_UP_S), _MOST_WARM_UP * end_s)
-    settled = [sample for sample in proxy.samples if sample.at_s >= begin_s]
-    figures, fault = trend.memory(settled, _MEMORY)
-    if fault:
-        faults.append(f"{proxy.name} proxy: {fault}")
-    few, many = trend.thirds([sample.descriptors for sample in settled])
-    if many > few * _GROWTH_OF_DESCRIPTORS + _MOVING_DESCRIPTORS:
-        faults.append(
-            f"{proxy.name} proxy: descriptors grow: {few:g} in the first third, {many:g} in "
-            "the last"
-        )
-    return figures | {
-        "rss_most_kb": max(sample.rss_kb for sample in proxy.samples),
-        "descriptors_first_third": few,
-        "descriptors_last_third": many,
-        "descriptors_most": max(sample.descriptors for sample in proxy.samples),
-    }
 
 
 def _together(pair: Pair, faults: list[str]) -> None:

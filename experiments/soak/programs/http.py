@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments.soak.atp.work import CheckError, Client, Tally
+from experiments.soak.programs.work import CheckError, Client, Tally
 from experiments.traffic.programs.app import Service, program
 from experiments.traffic.programs.http import configure, nginx_argv
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from experiments.soak.atp.work import CheckError, Client, Tally
+from experiments.soak.programs.work import CheckError, Client, Tally
 from experiments.traffic.programs.app import program
 from experiments.traffic.programs.postgres import SERVER, USER
 
@@ -59,14 +59,16 @@ def fill_argv(socket: Path) -> list[str]:
 
 class Bench:
     """Runs of pgbench of ``run_s``, and the comparison after each: as the server has it (by its
-    ``socket``) and as it comes over the proxies."""
+    ``socket``) and as it comes over the network. ``rate`` is of transactions a second; None is as
+    fast as it can."""
 
     def __init__(
         self, server: str, pid: int, socket: Path, folder: Path, tally: Tally,
-        run_s: float, stopped: threading.Event,
+        run_s: float, stopped: threading.Event, rate: float | None = None,
     ) -> None:  # fmt: skip
         self._server, self._pid, self._socket, self._folder = server, pid, socket, folder
         self._tally, self._run_s, self._stopped = tally, run_s, stopped
+        self._paced = [] if rate is None else ["-R", f"{rate:g}"]
         self._turn = 0
         self._reported = 0
 
@@ -75,7 +77,8 @@ class Bench:
         way = _WAYS[self._turn % len(_WAYS)]
         self._turn += 1
         argv = [
-            *(program("pgbench", _PACKAGE), "-n", *way, "-c", str(_CONNECTIONS)),
+            *(program("pgbench", _PACKAGE), "-n", *way, *self._paced),
+            *("-c", str(_CONNECTIONS)),
             *("-T", str(max(1, round(self._run_s))), *self._to(self._server), USER),
         ]
         client = Client(argv, self._pid, self._folder)
@@ -104,7 +107,7 @@ class Bench:
         carried = self._ask(self._server, _SUMS)
         if direct != carried:
             raise CheckError(
-                f"the server says {direct.strip()}, over the proxies {carried.strip()}"
+                f"the server says {direct.strip()}, over the network {carried.strip()}"
             )
         accounts, tellers, branches, history, rows = map(int, direct.strip().split("|"))
         balance = Balance(accounts, tellers, branches, history, rows, self._reported)
@@ -114,7 +117,7 @@ class Bench:
             raise CheckError(balance.fault)
         own, other = (self._ask(where, _ACCOUNTS) for where in (str(self._socket), self._server))
         if _sha256(own) != _sha256(other):
-            raise CheckError("the accounts are others over the proxies than at the server")
+            raise CheckError("the accounts are others over the network than at the server")
         self._tally.count("postgres.balances")
         self._tally.count("postgres.compared_bytes", len(other))
 

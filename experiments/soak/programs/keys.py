@@ -1,7 +1,7 @@
 """Sets and gets values of redis, and remembers what the server has acknowledged.
 
-    python -m experiments.soak.atp.keys --address ADDRESS --port N --seed N --state FILE
-    python -m experiments.soak.atp.keys --address ADDRESS --port N --compare FILE
+    python -m experiments.soak.programs.keys --address ADDRESS --port N --seed N --state FILE
+    python -m experiments.soak.programs.keys --address ADDRESS --port N --compare FILE
 
 The first goes on until its stdin is closed; then it gets all keys and leaves in FILE what they are.
 The second compares FILE with another way to the server. A client of our own, as redis' own ones
