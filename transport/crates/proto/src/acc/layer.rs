@@ -30,7 +30,8 @@ use crate::{Agenda, Time};
 const TRIES: u32 = 3;
 /// Keys are used for so long.
 const REKEY: Duration = Duration::from_secs(3600);
-/// Flows that nothing was sent in for so long are forgotten, and where there is no room for others, once a second, after a second.
+/// Flows that nothing was sent in for so long are forgotten, and those to a peer to which there is no room for others, once a second, after a
+/// second.
 const IDLE: Duration = Duration::from_secs(60);
 const IDLE_WHERE_FULL: Duration = Duration::from_secs(1);
 /// Sessions of a peer: packets under older keys are still on their way.
@@ -719,17 +720,17 @@ impl Layer {
         self.rearm(pair);
     }
 
-    /// Forgets the flows of a peer that nothing was sent in for so long.
+    /// Forgets the flows to a peer that nothing was sent in for so long, and those from it that are idle: what is forgotten of one of these may be
+    /// delivered twice.
     fn sweep(&mut self, now: Time, pair: &Pair, idle: Duration) {
         let Some(peer) = self.peers.get_mut(pair) else { return };
         peer.swept = now;
-        let is_idle = |used: Time| used + idle <= now;
-        let outgoing = peer.outgoing.iter().filter(|(_, one)| is_idle(one.used)).map(|(flow, _)| *flow);
+        let outgoing = peer.outgoing.iter().filter(|(_, one)| one.used + idle <= now).map(|(flow, _)| *flow);
         for flow in outgoing.collect::<Vec<_>>() {
             peer.remove_outgoing(flow);
             self.agenda.remove((*pair, Role::Outgoing(flow)));
         }
-        let incoming = peer.incoming.iter().filter(|(_, one)| is_idle(one.used)).map(|(flow, _)| *flow);
+        let incoming = peer.incoming.iter().filter(|(_, one)| one.used + IDLE <= now).map(|(flow, _)| *flow);
         let held = peer.held_bytes;
         for flow in incoming.collect::<Vec<_>>() {
             peer.remove_incoming(flow);
