@@ -7,7 +7,7 @@ PREPARE := ./tools/prepare
 
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-dashboard check test test-long chaos lint format venv switch transport test-unit test-transport test-switch-weir test-switch \
-	test-switch-full soak soak-switch soak-atp soak-acc fuzz fuzz-transport audit miri hostile-transport bench-switch bench-controller bench-incast bench-apps bench-codec bench-transport bench-short-flows bench-acc bench-lttp bench-bandwidth bench-dfcp bench-page \
+	test-switch-full soak soak-switch soak-atp soak-acc soak-acc-hosts fuzz fuzz-transport audit miri hostile-transport bench-switch bench-controller bench-incast bench-apps bench-codec bench-transport bench-short-flows bench-acc bench-lttp bench-bandwidth bench-dfcp bench-page \
 	test-system manual page page-test screenshots package test-package clean
 
 help: ## what can be made
@@ -103,6 +103,11 @@ soak-atp: MINUTES := 60
 soak-atp: ## MINUTES=60 of curl, redis and pgbench over atp-proxy at 1 % loss both ways, every byte compared (SEED=N to repeat some)
 	@$(PREPARE) packages venv bpf transport apps
 	@$(BUILT) $(PY)/weir-experiment soak atp --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) --out build/soak-atp
+
+soak-acc-hosts: MINUTES := 60
+soak-acc-hosts: ## MINUTES=60 of curl, redis, pgbench, ssh and iperf3 over TCP-ACC's layer at two hosts, at 1 % loss both ways, with restarts (SEED=N to repeat some)
+	@$(PREPARE) packages venv bpf transport apps
+	@$(BUILT) $(PY)/weir-experiment soak acc --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) --out build/soak-acc
 
 soak-acc: HOURS := 24
 soak-acc: ## HOURS=24 of virtual time of TCP-ACC's layer under any weather: loss, copies, changes, restarts (SEED=N to repeat some)

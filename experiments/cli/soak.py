@@ -19,15 +19,19 @@ Soaks something for a long time, to find faults that show only then:
               1 % of packets is lost both ways, at random and in bursts by turns. Every file and
               every value is compared with what it has to be, nothing that redis acknowledged may
               be gone, pgbench's balances must agree, and in the end no connection may be left
+  acc         fountain acc up at two hosts: the same programs, ssh and iperf3 over the same losses,
+              while the layers are killed, ended and begun again. Nothing may differ, and no
+              connection may break or stand still
 
 Progress goes to stderr. --out gets soak.json, the verdict with all figures, and the records that
-it was made of. Ctrl-C ends a soak of atp early, with the verdict so far.
+it was made of. Ctrl-C ends a soak of atp or acc early, with the verdict so far.
 """
 
 _END = """\
 examples:
   weir-experiment soak atp --minutes 60             an hour; the verdict in build/soak-atp
   weir-experiment soak atp --minutes 2 --seed 7     what a seed draws, again
+  weir-experiment soak acc --minutes 60             an hour; the verdict in build/soak-acc
   jq .faults build/soak-atp/soak.json               what was wrong
 
 exit status: 0 nothing found, 1 something was wrong, 2 wrong usage
@@ -38,13 +42,13 @@ def add(commands: options.Commands) -> None:
     """Add the command."""
     command = commands.add_parser(
         "soak",
-        help="a sanitized switch, the controller, or atp-proxy, under everything at once",
+        help="a sanitized switch, the controller, atp-proxy, or acc up, under everything at once",
         description=_DESCRIPTION,
         epilog=_END,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     option = command.add_argument
-    option("what", choices=("switch", "controller", "atp"), nargs="?", default="switch")
+    option("what", choices=("switch", "controller", "atp", "acc"), nargs="?", default="switch")
     option("--minutes", type=float, default=30, help="(default %(default)g)")
     option("--seed", type=int, help="decides the order of changes (default: drawn, and printed)")
     option(
@@ -69,5 +73,9 @@ def _soak(args: argparse.Namespace) -> int:
         find_fountain()
         out = options.folder(args.out or Path("build/soak-atp"))
         return soak.run_atp(soak.AtpSpec(args.minutes, seed), out)
+    if args.what == "acc":
+        find_fountain()
+        out = options.folder(args.out or Path("build/soak-acc"))
+        return soak.run_acc(soak.AccSpec(args.minutes, seed), out)
     out = options.folder(args.out or Path("build/soak"))
     return soak.run(soak.SoakSpec(str(find_prefix(args.ovs)), args.minutes, seed), out)

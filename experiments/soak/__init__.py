@@ -15,6 +15,10 @@ the log.
 both ways. Every byte is compared. Findings are content that differs, what was acknowledged and is
 gone, a client that fails or hangs, connections, descriptors or memory that stay; and a run in which
 nothing was compared or nothing was lost.
+
+*Of TCP-ACC's layer*: the same programs, ssh and iperf3 over ``fountain acc up`` at two hosts, which
+is killed, ended and begun again beneath them. Findings are the same, and connections that stand
+still.
 """
 
 import json
@@ -55,6 +59,14 @@ class AtpSpec:
     seed: int
 
 
+@dataclass(frozen=True)
+class AccSpec:
+    """``seed`` decides the same, and when a layer is ended and begun again."""
+
+    minutes: float
+    seed: int
+
+
 def run(spec: SoakSpec, out: Path) -> int:
     """Soak in a new sandbox; the exit status is 0 if there was nothing to find, 1 if there was.
 
@@ -83,6 +95,13 @@ def run_atp(spec: AtpSpec, out: Path) -> int:
     return _run("atp.soak", spec, out)
 
 
+def run_acc(spec: AccSpec, out: Path) -> int:
+    """The same of TCP-ACC's layer at hosts. ``out`` gets the same (of the layers' processes, each
+    2 s), and restarts.jsonl (when a layer was ended, how, and when it was back)."""
+    _clear(out)
+    return _run("acc.soak", spec, out)
+
+
 def _clear(out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
     records = ("*.csv", "*.jsonl", "*.log", "wrong/*", SUMMARY)
@@ -90,6 +109,6 @@ def _clear(out: Path) -> None:
         old.unlink()
 
 
-def _run(module: str, spec: SoakSpec | ControllerSpec | AtpSpec, out: Path) -> int:
+def _run(module: str, spec: SoakSpec | ControllerSpec | AtpSpec | AccSpec, out: Path) -> int:
     argv = [sys.executable, "-m", f"experiments.soak.{module}", "--spec", json.dumps(asdict(spec))]
     return sandbox.run([*argv, "--out", str(out.resolve())])

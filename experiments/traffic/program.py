@@ -118,6 +118,13 @@ class Command:
         Raises ProgramError if it does not end in time.
         """
         self._process.terminate()
+        return self.await_end()
+
+    def await_end(self) -> int:
+        """Return its exit status, that of a signal being negative, when it has ended.
+
+        Raises ProgramError if it does not end in time.
+        """
         try:
             return self._process.wait(_END_TIMEOUT_S)
         except subprocess.TimeoutExpired as late:

@@ -45,7 +45,11 @@ from testbed.config import HostSettings
             ["regulation scheme", "sdtcp_letter", "--workload", "long-flows", "--shape k=4"],
         ),
         (cli.main, ["report", "--help"], ["DIR", "report.png", "exit status"]),
-        (cli.main, ["soak", "--help"], ["examples:", "soak atp", "Ctrl-C", "exit status"]),
+        (
+            cli.main,
+            ["soak", "--help"],
+            ["examples:", "soak atp", "soak acc", "Ctrl-C", "exit status"],
+        ),
         (lab.main, ["--help"], ["--topology", "h1 ping -c 3 r1", "fig8", "star"]),
     ],
 )

@@ -3,13 +3,17 @@
 import asyncio
 import hashlib
 import json
+import sys
+import threading
+import time
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from experiments.soak.programs import keys, passing
+from experiments.soak.programs import iperf, keys, passing, ssh
 from experiments.soak.programs.http import File, difference
 from experiments.soak.programs.judging import panic
 from experiments.soak.programs.keys import Keeper, Value, fault_of
@@ -184,6 +188,105 @@ def test_a_worker_that_fails_is_a_fault_and_goes_on() -> None:
     Worker("curl0", step, tally, stopped).run()  # type: ignore[arg-type]
     assert tally.faults() == ["curl0: it differs", "curl0: ValueError: odd"]
     assert tally.counts()["faults"] == 2
+
+
+def session(code: str, tmp_path: Path) -> ssh.Session:
+    """A program of ours in the place of ssh; ``read`` and ``write`` are of a few bytes."""
+    means = (
+        "import os, sys, time\n"
+        "read, write = lambda: os.read(0, 4096), lambda what: os.write(1, what)\n"
+    )
+    return ssh.Session([sys.executable, "-c", means + code], tmp_path / "log")
+
+
+def test_a_session_gives_back_what_is_written(tmp_path: Path) -> None:
+    with session("while got := read():\n for byte in got: write(bytes([byte]))", tmp_path) as one:
+        assert 0 < one.ask(b"first") < 10
+        one.ask(bytes(range(200)))
+        one.end()
+
+
+@pytest.mark.parametrize(
+    ("code", "complaint"),
+    [
+        ("read(); write(b'fir5t'); read()", "b'first' came back as b'fir5t'"),
+        ("read(); write(b'first!'); read()", "b'first' came back as b'first!'"),
+        ("read(); write(b'fir'); time.sleep(60)", "no answer after 2 s"),
+        ("read(); sys.exit('closed by 10.0.0.2')", "the session has ended: closed by 10.0.0.2"),
+        ("write(read()); time.sleep(0.2); sys.exit('lost')", "ended with status 1: lost"),
+        ("write(read()); read(); write(b'more')", "b'more' came at the end"),
+    ],
+)
+def test_a_session_that_does_not_is_found(code: str, complaint: str, tmp_path: Path) -> None:
+    with session(code, tmp_path) as one, pytest.raises(CheckError) as found:
+        one.ask(b"first", patience_s=2 if "sleep(60)" in code else 50)
+        one.end()
+    assert complaint in str(found.value)
+
+
+@pytest.mark.parametrize("late_s", [0.0, 0.2])
+def test_an_answer_that_is_late_is_a_fault(
+    late_s: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ssh, "STALL_S", 0.1 if late_s else 60.0)
+    code = (
+        f"import os, time\nwhile got := os.read(0, 4096):\n time.sleep({late_s}); os.write(1, got)"
+    )
+    tally, stopped = Tally(), threading.Event()
+    typist = ssh.Typist("stay", [sys.executable, "-c", code], tmp_path / "log", tally, stopped, "1")
+    thread = threading.Thread(target=typist.stay)
+    thread.start()
+    while tally.counts()["stay.answers"] < 2:
+        time.sleep(0.01)
+    stopped.set()
+    thread.join()
+    counts = tally.counts()
+    assert counts["stay.sessions"] == counts["stay.ended"] == 1
+    assert counts["stay.echoed_bytes"] >= counts["stay.answers"]
+    assert typist.answers.figures()["count"] == counts["stay.answers"]
+    assert [": an answer took 0." in fault for fault in tally.faults()] == [True] * (
+        counts["stay.answers"] if late_s else 0
+    )
+
+
+def reported(*bytes_of_intervals: int, short: int = 0) -> dict[str, Any]:
+    """What iperf3 reports of a stream, whose last interval is short."""
+    streams = [(1.0, count) for count in bytes_of_intervals] + [(0.01, short)]
+    return {
+        "intervals": [
+            {"streams": [{"socket": 5, "sender": True, "seconds": seconds, "bytes": count}]}
+            for seconds, count in streams
+        ],
+        "end": {"sum_received": {"bytes": sum(bytes_of_intervals)}},
+    }
+
+
+@pytest.mark.parametrize(
+    ("said", "complaint"),
+    [
+        (reported(9, 9, 0, 9), None),
+        (reported(9, 0, 9, 0), None),
+        (reported(9, 0, 0, 9), "up: not a byte in 2 intervals of a second"),
+        (reported(0, 0, 0), "up: not a byte in 3 intervals of a second"),
+        ({"error": "unable to connect"}, "up: unable to connect"),
+    ],
+)
+def test_a_bulk_transfer_that_stands_still_is_found(
+    said: dict[str, Any], complaint: str | None, tmp_path: Path
+) -> None:
+    tally = Tally()
+    bulk = iperf.Bulk("10.0.0.2", 1, tmp_path, tally, 1, 20.0, threading.Event())
+    if complaint is None:
+        bulk.take("up", said)
+        counts = tally.counts()
+        assert (counts["iperf3.intervals"], counts["iperf3.runs"]) == (4, 1)
+        assert counts["iperf3.carried"] == 9 * len(
+            [0 for one in said["intervals"][:-1] if one["streams"][0]["bytes"]]
+        )
+    else:
+        with pytest.raises(CheckError) as found:
+            bulk.take("up", said)
+        assert str(found.value) == complaint
 
 
 def test_times_are_summed_up() -> None:

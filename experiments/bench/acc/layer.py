@@ -81,6 +81,20 @@ class Layer:
         return said
 
 
+def make_key(file: Path) -> None:
+    """Make a key, which hosts share."""
+    run([str(find_fountain()), "acc", "key", str(file)])
+
+
+def up_argv(key: Path, control: Path, peers: Iterable[str], coding: str = "acc") -> list[str]:
+    """Return the command that runs the layer at a host. It answers at ``control``."""
+    return [
+        *(str(find_fountain()), "acc", "up", "--json", f"--key={key}"),
+        *(f"--control={control}", f"--coding={coding}"),
+        *(f"--peer={peer}" for peer in peers),
+    ]
+
+
 @contextmanager
 def layers(
     line: Line, ends: Sequence[End], tcp: Tcp | None, folder: Path, log: Path
@@ -95,16 +109,12 @@ def layers(
         return
     key = folder / "acc.key"
     if not key.exists():
-        run([str(find_fountain()), "acc", "key", str(key)])
+        make_key(key)
     with ExitStack() as stack:
         started, layers = [], []
         for number, end in enumerate(ends):
             control = folder / f"acc-{number}.sock"
-            argv = [
-                *(str(find_fountain()), "acc", "up", "--json", f"--key={key}"),
-                *(f"--control={control}", f"--coding={line.coding}"),
-                *(f"--peer={peer}" for peer in end.peers),
-            ]
+            argv = up_argv(key, control, end.peers, line.coding)
             process = Command(argv, name=f"fountain acc up {number}", log=log, pid=end.pid)
             started.append(stack.enter_context(process))
             layers.append(Layer(process.pid, control))
@@ -114,7 +124,7 @@ def layers(
                 hear(process, "peer")
             process.ignore()
         for end in ends:
-            _await_routes(end)
+            await_routes(end)
             if tcp:
                 set_control(end.pid, tcp.control, _TABLE)
         yield layers
@@ -123,7 +133,7 @@ def layers(
                 raise ProgramError(f"fountain acc up ended with status {status}; see {log}")
 
 
-def _await_routes(end: End) -> None:
+def await_routes(end: End) -> None:
     """Return once TCP to all peers goes through the layer, a moment after it says that it knows
     them."""
 

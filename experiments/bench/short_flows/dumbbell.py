@@ -66,9 +66,11 @@ def address(number: int) -> str:
 
 
 @contextmanager
-def dumbbell(*, both_ways: bool = False, red: Red | None = RED) -> Iterator[Dumbbell]:
+def dumbbell(
+    *, both_ways: bool = False, red: Red | None = RED, buffer_bytes: int = BUFFER_BYTES
+) -> Iterator[Dumbbell]:
     """Context manager: the network stands, in this sandbox. ``both_ways``: frames are lost on the
-    way back, too."""
+    way back, too. ``buffer_bytes`` are of each switch, towards the other one."""
     run(["ip", "link", "add", _NEAR, "type", "veth", "peer", "name", _FAR])
     for device in (_NEAR, _FAR):
         run(["ethtool", "-K", device, *OFFLOADS_OFF])
@@ -89,7 +91,7 @@ def dumbbell(*, both_ways: bool = False, red: Red | None = RED) -> Iterator[Dumb
         words = (*route, "scope", "link", "congctl", CONTROL)
         run(["ip", "route", "change", *words], pid=host.pid)
     for device in (_NEAR, _FAR):
-        shaping.install(device, Egress(RATE_BPS, BUFFER_BYTES))
+        shaping.install(device, Egress(RATE_BPS, buffer_bytes))
     try:
         back = Bottleneck(_FAR, RATE_BPS) if both_ways else None
         yield Dumbbell(hosts, Bottleneck(_NEAR, RATE_BPS), back, red)

@@ -1,2 +1,2 @@
-"""What soaks of unmodified programs share: programs whose every byte is
+"""What the soaks of atp-proxy and of TCP-ACC's layer share: unmodified programs whose every byte is
 compared, losses by turns, and the judgement of what both have."""

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, TextIO
 
 from experiments.bench.short_flows.dumbbell import RATE_BPS, Dumbbell, dumbbell
 from experiments.bench.short_flows.lines import USUAL
-from experiments.soak import SUMMARY, AtpSpec
+from experiments.soak import SUMMARY, AccSpec, AtpSpec
 from experiments.soak.entry import say
 from experiments.soak.programs import judging, losses, redis
 from experiments.soak.programs.losses import Losses
@@ -53,7 +53,7 @@ class ProgramSoak(ABC):
     server: ClassVar[str]
     """Where clients at h1 find the servers."""
 
-    def __init__(self, spec: AtpSpec, out: Path, log: str) -> None:
+    def __init__(self, spec: AtpSpec | AccSpec, out: Path, log: str) -> None:
         self.faults: list[str] = []
         self._spec, self._out = spec, out
         self._tally = Tally()
@@ -222,12 +222,12 @@ class ProgramSoak(ABC):
         return counts
 
     def _judge(self) -> None:
+        judging.record_samples(self._out / "samples.csv", self.soaked, self._samples())
         seen = self._losses.seen if self._losses else {}
         found = [*self.faults, *self._tally.faults()]
         figures, faults = self._verdict(self._counts(), seen, found)
         # Of a soak that was broken off, the cause is what counts.
         self.faults = found if self._broken_off else faults
-        judging.record_samples(self._out / "samples.csv", self.soaked, self._samples())
         summary = {
             **asdict(self._spec),
             "lasted_s": round(self._lasted_s, 1),
@@ -255,6 +255,6 @@ def serve(stack: ExitStack, service: Service, network: Dumbbell, folder: Path) -
     return own
 
 
-def tell_start(spec: AtpSpec) -> None:
+def tell_start(spec: AtpSpec | AccSpec) -> None:
     """Say what is about to begin."""
     say(f"{spec.minutes:g} minutes, {losses.SHARE:.0%} lost both ways, seed {spec.seed}")

@@ -56,6 +56,20 @@ class SshServer(Service):
 SERVER = SshServer()
 
 
+def login(server_folder: Path) -> list[str]:
+    """Return the words of ssh with which a client comes to SERVER, whose folder is
+    ``server_folder``. USER@HOST and the command follow."""
+    options = (
+        "IdentitiesOnly=yes", "StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null",
+        "BatchMode=yes", "LogLevel=ERROR",
+    )  # fmt: skip
+    return [
+        *(program("ssh", "openssh-client"), "-F", "none", "-p", str(SERVER.port)),
+        *("-i", str(server_folder / "client")),
+        *(word for option in options for word in ("-o", option)),
+    ]
+
+
 @dataclass(frozen=True)
 class Rsync(App):
     """Fetches ``what``: the ``large`` file, or the ``small`` ones. Throughput is that of their
@@ -74,17 +88,8 @@ class Rsync(App):
     def client(self, servers: Sequence[str], folder: Path, server_folder: Path) -> list[str]:
         """See App."""
         (server,) = servers
-        options = (
-            "IdentitiesOnly=yes", "StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null",
-            "BatchMode=yes", "LogLevel=ERROR",
-        )  # fmt: skip
-        shell = [
-            *(program("ssh", "openssh-client"), "-F", "none", "-p", str(SERVER.port)),
-            *("-i", str(server_folder / "client")),
-            *(word for option in options for word in ("-o", option)),
-        ]
         return [
-            *(program("rsync", "rsync"), "--stats", "-r", "-e", " ".join(shell)),
+            *(program("rsync", "rsync"), "--stats", "-r", "-e", " ".join(login(server_folder))),
             f"{USER}@{as_host(server)}:{server_folder}/{self.what}/",
             str(folder / "copy"),
         ]
