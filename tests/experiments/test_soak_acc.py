@@ -47,7 +47,8 @@ def samples(
 def layer(name: str, **changes: Any) -> LayerEnd:
     processes = (samples()[:9], samples(), samples()[:5])
     excused = {"unknown": 7, "unsent": 2}
-    ends, gone = {"kills": 1, "stops": 2}, {"at_restarts: it has ended": 3}
+    ends = {"kills": 1, "stops": 2}
+    gone = {"at_restarts: it has ended": 3, "when_idle: it does not answer": 1}
     end = LayerEnd(name, processes, COUNTERS, excused, ends, gone, 900_000, 0, None)
     return replace(end, **changes)
 

@@ -74,6 +74,9 @@ class HostLayer:
         self.gone: Counter[str] = Counter()
         self.held_most_bytes, self.held_left_bytes = 0, 0
         self.failure: str | None = None
+        self.is_idle = False
+        """Whether there are no connections any more. Then a burst of losses may take all that two
+        layers say to each other for a moment."""
         self._end, self._key, self._log = End(pid, [peer]), key, log
         self._control = folder / f"{name}.sock"
         self._command: Command | None = None
@@ -162,7 +165,8 @@ class HostLayer:
             case "peer":
                 self._peers += 1
             case "gone":
-                kind = "at_restarts" if self.is_excused else "by_itself"
+                usual = "when_idle" if self.is_idle else "by_itself"
+                kind = "at_restarts" if self.is_excused else usual
                 self.gone[f"{kind}: {message['why']}"] += 1
 
     def take(self) -> dict[str, Any]:

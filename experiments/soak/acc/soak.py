@@ -194,6 +194,8 @@ class AccSoak(ProgramSoak):
 
     def _require_nothing_left(self) -> None:
         """Wait until nothing is held; the verdict sees what is."""
+        for layer in self._layers:
+            layer.is_idle = True
         if self._lasted_s < _LEAST_TO_SETTLE_S:
             return
 
