@@ -137,7 +137,8 @@ class Stream:
 
     def longest_gap_s(self, since: float, for_s: float) -> float:
         """Return for how long nothing came, from then on until it has gone on for ``for_s``."""
-        wait_until(lambda: self.came[-1] > since + for_s, timeout_s=20, what="it goes on")
+        until = since + for_s
+        wait_until(lambda: self.came[-1:] > [until], timeout_s=20, what="it goes on")
         times = [since, *(one for one in self.came if one > since)]
         return max(after - before for before, after in pairwise(times))
 
