@@ -2,7 +2,7 @@
 
 A protected link joins two switches by a layer that repairs losses with a code (TCP-ACC): its ends
 are ports like others, and what it carries crosses the links of the path in datagrams. While the
-path between the two switches loses more than `on`, TCP goes over the protected link in both
+path between the two switches loses more than `on_loss`, TCP goes over the protected link in both
 directions; everything else, those datagrams among it, stays on the path, so its losses go on being
 measured. TCP that merely passes through one of the two on its way to the other goes with it.
 

@@ -25,7 +25,7 @@ from experiments.soak.entry import say
 from experiments.soak.programs import iperf, losses, postgres, redis, ssh
 from experiments.soak.programs.http import Fetcher, Nginx
 from experiments.soak.programs.passing import Task
-from experiments.soak.programs.soak import ProgramSoak, serve, tell_start
+from experiments.soak.programs.soak import ProgramSoak, serve
 from experiments.soak.programs.work import Times, Worker
 from experiments.soak.trend import Sample
 from experiments.traffic.programs.rsync import SERVER as SSH_SERVER
@@ -246,10 +246,7 @@ class AccSoak(ProgramSoak):
 
 
 def _soak(spec: AccSpec, out: Path) -> list[str]:
-    tell_start(spec)
-    soak = AccSoak(spec, out)
-    soak.run()
-    return soak.faults
+    return AccSoak(spec, out).run()
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from experiments.soak.atp.proxies import Proxies, Proxy, proxies
 from experiments.soak.atp.verdict import Run, judge
 from experiments.soak.programs import losses, postgres, redis
 from experiments.soak.programs.http import Fetcher, Nginx
-from experiments.soak.programs.soak import ProgramSoak, serve, tell_start
+from experiments.soak.programs.soak import ProgramSoak, serve
 from experiments.soak.programs.work import Worker
 from experiments.soak.trend import Sample
 from experiments.traffic.programs.app import Service
@@ -143,10 +143,7 @@ class AtpSoak(ProgramSoak):
 
 
 def _soak(spec: AtpSpec, out: Path) -> list[str]:
-    tell_start(spec)
-    soak = AtpSoak(spec, out)
-    soak.run()
-    return soak.faults
+    return AtpSoak(spec, out).run()
 
 
 if __name__ == "__main__":

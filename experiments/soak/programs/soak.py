@@ -119,8 +119,10 @@ class ProgramSoak(ABC):
 
     # Its course
 
-    def run(self) -> None:
-        """The whole of it; ``faults`` is complete afterwards."""
+    def run(self) -> list[str]:
+        """The whole of it. Returns ``faults``, which are complete then."""
+        spec = self._spec
+        say(f"{spec.minutes:g} minutes, {losses.SHARE:.0%} lost both ways, seed {spec.seed}")
         folder = RUN_DIR / "soak"
         folder.mkdir()
         try:
@@ -137,6 +139,7 @@ class ProgramSoak(ABC):
             self._interrupted = True
         self._stopped.set()
         self._judge()
+        return self.faults
 
     def _with_clients(self, stack: ExitStack, network: Dumbbell, folder: Path) -> None:
         near, far = network.hosts[:2]
@@ -253,8 +256,3 @@ def serve(stack: ExitStack, service: Service, network: Dumbbell, folder: Path) -
     service.prepare(own)
     stack.enter_context(server(service, network.hosts[1], own))
     return own
-
-
-def tell_start(spec: AtpSpec | AccSpec) -> None:
-    """Say what is about to begin."""
-    say(f"{spec.minutes:g} minutes, {losses.SHARE:.0%} lost both ways, seed {spec.seed}")

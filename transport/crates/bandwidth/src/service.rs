@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use thiserror::Error;
 use ureq::http::{Response, StatusCode, Uri};
@@ -89,7 +90,7 @@ pub(crate) struct Share {
     pub(crate) dscp: Option<u8>,
 }
 
-/// What is asked of a path.
+/// Of what is known of a path, what is asked here.
 #[derive(Deserialize)]
 struct PathAnswer {
     loss: Option<f64>,
@@ -148,10 +149,7 @@ impl Service {
     pub fn loss(&self, src: IpAddr, dst: IpAddr) -> Result<Option<f64>, Error> {
         let url = format!("{}/v1/bandwidth?src={src}&dst={dst}", self.url);
         let request = self.agents[0].get(&url).header("Authorization", self.authorization());
-        let mut answer = self.answered(request.call(), &url)?;
-        let path: PathAnswer =
-            answer.body_mut().read_json().map_err(|error| Error::Answer(error.to_string()))?;
-        Ok(path.loss)
+        parsed(self.answered(request.call(), &url)?).map(|path: PathAnswer| path.loss)
     }
 
     pub(crate) fn announce(&self, flow: &Flow) -> Result<Share, Error> {
@@ -162,7 +160,7 @@ impl Service {
         }
         let url = self.flow(name);
         let request = self.agents[0].put(&url).header("Authorization", self.authorization());
-        share(self.answered(request.send_json(&said), &url)?)
+        parsed(self.answered(request.send_json(&said), &url)?)
     }
 
     /// None: the controller does not know it any more.
@@ -170,7 +168,7 @@ impl Service {
         let url = self.flow(flow);
         let request = self.agents[0].patch(&url).header("Authorization", self.authorization());
         match self.answered(request.send_json(json!({})), &url) {
-            Ok(answer) => share(answer).map(Some),
+            Ok(answer) => parsed(answer).map(Some),
             Err(Error::Refused { status: 404, .. }) => Ok(None),
             Err(error) => Err(error),
         }
@@ -217,7 +215,7 @@ impl Service {
     }
 }
 
-fn share(mut answer: Response<Body>) -> Result<Share, Error> {
+fn parsed<T: DeserializeOwned>(mut answer: Response<Body>) -> Result<T, Error> {
     answer.body_mut().read_json().map_err(|error| Error::Answer(error.to_string()))
 }
 

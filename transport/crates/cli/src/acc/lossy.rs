@@ -1,6 +1,6 @@
 //! Which peers the layer is used for, if that is left to the controller: those to or from which it sees packets lost.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use bandwidth::Service;
@@ -13,7 +13,7 @@ use crate::args::AccUp;
 use crate::console::{complain, print, say};
 use crate::serve::seconds;
 
-/// The controller is asked of all peers this often, of a share of them if they are many.
+/// The controller is asked about all peers this often; about so many at a time, if there are more.
 const PAUSE: Duration = Duration::from_secs(1);
 const MOST_PEERS: usize = 64;
 
@@ -84,17 +84,17 @@ impl Lossy {
         let mut decisions: HashMap<Pair, Decision> = HashMap::new();
         let mut trouble = String::new();
         while let Some(all) = layer.statistics() {
-            let mut peers: Vec<Pair> =
-                all.peers.iter().filter(|peer| peer.up).map(|peer| peer.pair).collect();
+            let up: HashSet<Pair> = all.peers.iter().filter(|peer| peer.up).map(|peer| peer.pair).collect();
             // Of one that is away for a moment it has to be decided anew.
             decisions.retain(|pair, decision| {
-                let is_there = peers.contains(pair);
+                let is_there = up.contains(pair);
                 if !is_there && decision.lossy.is_some() {
                     layer.use_for(*pair, false);
                 }
                 is_there
             });
-            // Whose turn it is: whoever was asked least recently.
+            // Whose turn it is: whoever was asked about least recently.
+            let mut peers: Vec<Pair> = up.into_iter().collect();
             peers.sort_by_key(|pair| decisions.get(pair).and_then(|decision| decision.asked));
             for pair in peers.into_iter().take(MOST_PEERS) {
                 let asked = self.loss(pair);

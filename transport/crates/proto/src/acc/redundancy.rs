@@ -106,12 +106,12 @@ impl Default for Policy {
 pub struct Scheduler {
     policy: Policy,
     queue: f64,
-    pub(super) round_trips: RoundTrips,
+    round_trips: RoundTrips,
 }
 
 /// The range of a path's round trips, of late: the shortest ones are without a queue, the longest ones with a full one.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct RoundTrips {
+struct RoundTrips {
     /// Shortest and longest of this period, and of the one before: a path may change.
     periods: [(Duration, Duration); 2],
     begun: Time,
@@ -124,7 +124,7 @@ impl Default for RoundTrips {
 }
 
 impl RoundTrips {
-    pub(super) fn on_sample(&mut self, now: Time, rtt: Duration) {
+    fn on_sample(&mut self, now: Time, rtt: Duration) {
         if self.begun + PERIOD <= now {
             self.begun = now;
             self.periods = [(rtt, rtt), self.periods[0]];
@@ -134,12 +134,12 @@ impl RoundTrips {
     }
 
     /// The shortest one.
-    pub(super) fn shortest(&self) -> Duration {
+    fn shortest(&self) -> Duration {
         self.periods[0].0.min(self.periods[1].0)
     }
 
     /// Whether so long a round trip is one of a queue that is rather full than empty.
-    pub(super) fn is_long(&self, rtt: Duration) -> bool {
+    fn is_long(&self, rtt: Duration) -> bool {
         let (shortest, longest) = (self.shortest(), self.periods[0].1.max(self.periods[1].1));
         let range = longest.saturating_sub(shortest);
         range > (shortest / 4).max(LEAST_RANGE) && rtt > shortest + range / 2
@@ -180,9 +180,10 @@ impl Scheduler {
         self.queue = (self.queue + coded - free).clamp(least_queue, longest_queue.max(least_queue));
     }
 
-    /// Whether a path that loses so many packets is congested, if its round trip is so many times the shortest that it had.
-    pub fn is_congested(&self, loss: f64, stretch: f64) -> bool {
-        loss > self.policy.congested && stretch > STRETCH
+    /// Whether a path that loses so many packets is congested, if its round trips take so long of late.
+    pub fn is_congested(&self, loss: f64, rtt: Duration) -> bool {
+        let shortest = self.round_trips.shortest().max(Duration::from_micros(1));
+        loss > self.policy.congested && rtt.as_secs_f64() > STRETCH * shortest.as_secs_f64()
     }
 
     /// Whether losses are left to TCP, of a path that has lost so many before.

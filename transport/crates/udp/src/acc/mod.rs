@@ -72,11 +72,19 @@ pub enum Serves {
 }
 
 impl Serves {
-    /// Peers that are known beforehand, and those that may be.
-    fn peers(&self) -> (Vec<IpAddr>, &[IpNet]) {
+    /// Peers that are known beforehand.
+    fn peers(&self) -> Vec<IpAddr> {
         match self {
-            Serves::Host { peers, may_be_peers, .. } => (peers.clone(), may_be_peers),
-            Serves::Port { other } => (vec![*other], &[]),
+            Serves::Host { peers, .. } => peers.clone(),
+            Serves::Port { other } => vec![*other],
+        }
+    }
+
+    /// Hosts that may be peers.
+    fn may_be_peers(&self) -> &[IpNet] {
+        match self {
+            Serves::Host { may_be_peers, .. } => may_be_peers,
+            Serves::Port { .. } => &[],
         }
     }
 }
@@ -137,7 +145,13 @@ impl Acc {
         let (tell, news) = channel();
         let engine = Engine::new(options, shared.clone(), tell)?;
         let device = engine.side.device().name().to_owned();
-        let thread = std::thread::Builder::new().name("acc".to_owned()).spawn(move || engine.run())?;
+        let thread = std::thread::Builder::new().name("acc".to_owned()).spawn(move || {
+            let shared = engine.shared.clone();
+            let ended = engine.run();
+            // Nobody answers any more.
+            shared.stop.store(true, Ordering::SeqCst);
+            ended
+        })?;
         Ok(Acc { shared, thread: Some(thread), news, device })
     }
 
@@ -188,7 +202,13 @@ impl Handle {
         let (tell, told) = channel();
         self.0.orders.lock().unwrap_or_else(PoisonError::into_inner).push(Order::Tell(tell));
         self.0.poller.notify().ok()?;
-        told.recv_timeout(Duration::from_secs(2)).ok()
+        while !self.0.stop.load(Ordering::SeqCst) {
+            // A layer that was stopped for a while has not ended.
+            if let Ok(all) = told.recv_timeout(Duration::from_secs(2)) {
+                return Some(all);
+            }
+        }
+        None
     }
 
     /// Has packets to a peer take their way through the layer, or not any more: of a layer that serves a host, and those who are chosen.
@@ -227,8 +247,7 @@ impl Engine {
             Serves::Host { .. } => Device::open(&options.device)?,
             Serves::Port { .. } => Device::open_port(&options.device)?,
         };
-        let (peers, may_be_peers) = options.serves.peers();
-        let openings = match may_be_peers.is_empty() {
+        let openings = match options.serves.may_be_peers().is_empty() {
             true => None,
             false => {
                 Some(Openings::open().map_err(|e| in_words("cannot see connections that are opened", e))?)
@@ -266,7 +285,7 @@ impl Engine {
         let config = Config { port: options.port, max_datagram_bytes, ..options.layer.clone() };
         Ok(Engine {
             layer: Layer::new(config, &seed),
-            without_way: peers,
+            without_way: options.serves.peers(),
             find_ways_at: Some(Time::ZERO),
             options,
             shared,
@@ -357,7 +376,7 @@ impl Engine {
     }
 
     fn see_openings(&mut self) {
-        let (_, may_be_peers) = self.options.serves.peers();
+        let may_be_peers = self.options.serves.may_be_peers();
         while let Some(pair) = self.openings.as_ref().and_then(Openings::next) {
             let is_local = pair.remote.is_loopback() || pair.remote == pair.local;
             if !is_local && may_be_peers.iter().any(|net| net.contains(&pair.remote)) {

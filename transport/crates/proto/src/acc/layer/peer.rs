@@ -196,9 +196,7 @@ impl Peer {
 
     /// Whether the path is congested, of whose packets so many are lost.
     pub(super) fn is_congested(&self, loss: f64) -> bool {
-        let shortest = self.scheduler.round_trips.shortest().max(Duration::from_micros(1));
-        let stretch = self.rtt.map_or(1.0, |rtt| rtt.as_secs_f64() / shortest.as_secs_f64());
-        self.scheduler.is_congested(loss.max(self.loss.value()), stretch)
+        self.rtt.is_some_and(|rtt| self.scheduler.is_congested(loss.max(self.loss.value()), rtt))
     }
 
     /// When its turn is.
