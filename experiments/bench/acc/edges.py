@@ -84,9 +84,6 @@ the switches that is their link; the port to r1 is the bottleneck"""
         self._set_roles(senders, "r1", background=(senders[-1], "r1"), bottleneck=("s2", "r1"))
 
 
-TOPOLOGIES.add(Racks)
-
-
 @dataclass(frozen=True)
 class Load:
     """Blocks of ``kb`` in all, from so many senders at once."""
@@ -180,6 +177,8 @@ def run(
 ) -> Figures:
     """Measure; see ``experiments.bench``. ``regulation`` is one of REGULATIONS, ``rounds`` are the
     blocks of a run of each load."""
+    # Here, so that no other command offers a network whose link a benchmark has to make first.
+    TOPOLOGIES.add(Racks)
     samples: dict[str, list[Figures]] = {}
     failed = []
     with Bed(bed_config(regulation)) as bed:
