@@ -393,5 +393,5 @@ def test_the_suite_is_known() -> None:
         "timeouts",
     ]  # fmt: skip
     assert all(group.quick is not None for group in groups.values())
-    assert list(LINES) == ["plain", "off", "acc", "paper", "gip", "ccr"]
+    assert list(LINES) == ["plain", "tun", "off", "acc", "paper", "gip", "ccr"]
     assert all(tcp.sysctls.keys() == TCPS["linux"].sysctls.keys() for tcp in TCPS.values())

@@ -134,7 +134,7 @@ def _checks(figures: Mapping[str, Any]) -> Iterator[Check]:
             gain, least = 100 * (ours / theirs - 1), _LEAST_GAIN_PCT
             name = f"{cell}: more throughput than off, %"
             yield check(name, f"{gain:.1f}", f"at least {least}", gain >= least, *of)
-        for line in ("off", "plain") if setting == _LOSSLESS else ():
+        for line in ("off", "tun", "plain") if setting == _LOSSLESS else ():
             if (cost := _change_pct(figures, cell, line)) is not None:
                 name, of = f"{cell}: more time than {line}, %", [of[0], f"{cell}_{line}"]
                 measured, bound = f"{cost:.1f} ({_means(figures, of)})", f"at most {_MOST_COST_PCT}"

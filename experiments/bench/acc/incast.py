@@ -27,6 +27,7 @@ PREFIX = "incast"
 SERVERS = 32
 _SIZE = 32 * KB
 _MOST_VOID = 1
+_LINES = tuple(name for name, line in LINES.items() if not line.tun)
 QUANTILES = {"p50": 50, "p99": 99, "max": 100}
 
 Run = dict[str, Any]
@@ -38,7 +39,7 @@ def run(
     tcp: str,
     rounds: int,
     repeats: int,
-    lines: Sequence[str] = tuple(LINES),
+    lines: Sequence[str] = _LINES,
 ) -> Figures:
     """Measure; see ``experiments.bench``. ``tcp`` is one of TCPS."""
     scheme = TCPS[tcp].control

@@ -13,26 +13,31 @@ from pathlib import Path
 from typing import Any
 
 from experiments.bench.short_flows.lines import USUAL
+from experiments.bench.transport.speed.contenders import program
 from experiments.traffic.fountain import find_fountain
 from experiments.traffic.program import Command, ProgramError
 from testbed.command import CommandError, in_network, run, wait_until
 
-# Where `fountain acc up` puts its routes.
+_TUN = "bench-tun"
+# Where `fountain acc up`, and bench-tun, put their routes.
 _TABLE = "4881"
 _READY_S = 10.0
 
 
 @dataclass(frozen=True)
 class Line:
-    """``coding`` is what the layer sends beside TCP's packets; None: there is no layer."""
+    """``coding`` is what the layer sends beside TCP's packets; None: there is no layer. ``tun``:
+    TCP's packets go through a TUN device and UDP, and nothing else is done to them."""
 
     label: str
     colour: str
     coding: str | None = None
+    tun: bool = False
 
 
 LINES = {
     "plain": Line("TCP", "#000000"),
+    "tun": Line("a TUN device alone", "#CC79A7", tun=True),
     "off": Line("layer, nothing coded", "#999999", "off"),
     "acc": Line("TCP-ACC", "#009E73", "acc"),
     "paper": Line("TCP-ACC as in the paper", "#56B4E9", "paper"),
@@ -100,10 +105,16 @@ def layers(
     line: Line, ends: Sequence[End], tcp: Tcp | None, folder: Path, log: Path
 ) -> Iterator[list[Layer]]:
     """Context manager: each of ``ends`` runs the layer, and has found its peers; none does if
-    ``line`` has no layer. Connections over it have the congestion control of ``tcp``, if given.
+    ``line`` has no layer. Connections over it, and over a TUN device alone, have the congestion
+    control of ``tcp``, if given.
 
     Raises ProgramError if a peer is not found, or if one does not end well when told to.
     """
+    if line.tun:
+        with tuns(ends, log):
+            _control(ends, tcp)
+            yield []
+        return
     if line.coding is None:
         yield []
         return
@@ -125,12 +136,38 @@ def layers(
             process.ignore()
         for end in ends:
             await_routes(end)
-            if tcp:
-                set_control(end.pid, tcp.control, _TABLE)
+        _control(ends, tcp)
         yield layers
         for process in started:
             if status := process.terminate():
                 raise ProgramError(f"fountain acc up ended with status {status}; see {log}")
+
+
+@contextmanager
+def tuns(ends: Sequence[End], log: Path) -> Iterator[list[int]]:
+    """Context manager: TCP between two ends goes through a TUN device of each, and UDP. Yields the
+    processes that carry it."""
+    one, other = ends
+    with ExitStack() as stack:
+        started = []
+        for end, local, remote in (
+            (one, other.peers[0], one.peers[0]),
+            (other, one.peers[0], other.peers[0]),
+        ):
+            argv = [program(_TUN), "--local", local, "--remote", remote, "--device", "tun0"]
+            started.append(stack.enter_context(Command(argv, name=_TUN, log=log, pid=end.pid)))
+        for process in started:
+            hear(process, "up")
+            process.ignore()
+        yield [process.pid for process in started]
+        for process in started:
+            process.terminate()
+
+
+def _control(ends: Sequence[End], tcp: Tcp | None) -> None:
+    if tcp:
+        for end in ends:
+            set_control(end.pid, tcp.control, _TABLE)
 
 
 def await_routes(end: End) -> None:

@@ -16,21 +16,19 @@ from typing import Any
 
 import psutil
 
-from experiments.bench.acc.layer import LINES, End, hear, in_namespace, layers
+from experiments.bench.acc.layer import LINES, End, in_namespace, layers, tuns
 from experiments.bench.comparison import Figures
 from experiments.bench.sandboxed import Incomplete
-from experiments.bench.transport.speed.contenders import program
 from experiments.bench.transport.speed.medium import Medium, medium
 from experiments.measure.process import processor_s
 from experiments.measure.sampling import share_of_processors
-from experiments.traffic.program import Command, ProgramError
+from experiments.traffic.program import ProgramError
 from testbed.command import CommandError
 from testbed.command import run as run_command
 from testbed.sandbox import RUN_DIR
 
 PREFIX = "speed"
 SPEED_LINES = {"plain": "TCP", "acc": "TCP-ACC, nothing lost", "tun": "a TUN device alone"}
-_TUN = "bench-tun"
 _PORT = 5201
 _CONTROL = "cubic"
 _ENDS = ("sender", "receiver")
@@ -44,7 +42,7 @@ def run(
     lines: Sequence[str] = tuple(SPEED_LINES),
 ) -> Figures:
     """Measure; see ``experiments.bench``."""
-    samples: dict[str, list[Figures]] = {line: [] for line in lines if _there(line, progress)}
+    samples: dict[str, list[Figures]] = {line: [] for line in lines}
     failed = []
     with medium("veth") as between:
         for turn in range(1, turns + 1):
@@ -85,13 +83,6 @@ def of_transfer(end: Mapping[str, Any], cpu_s: Sequence[float]) -> Figures:
     return figures
 
 
-def _there(line: str, progress: Callable[[str], None]) -> bool:
-    if line != "tun" or Path(program(_TUN)).exists():
-        return True
-    progress(f"going on without {SPEED_LINES[line]}: there is no {program(_TUN)}")
-    return False
-
-
 def _measure(between: Medium, line: str, seconds: float) -> Figures:
     log = RUN_DIR / "workload.log"
     with ExitStack() as stack:
@@ -120,28 +111,10 @@ def _serve(between: Medium, stack: ExitStack, log: Path) -> None:
 def _carried(between: Medium, line: str, log: Path) -> Iterator[list[int]]:
     """Context manager: TCP between the ends goes as ``line`` has it. Yields the processes by which
     it goes, the sender's first."""
-    if line == "tun":
-        with _tuns(between, log) as pids:
+    ends = [End(None, [between.far]), End(between.far_pid, [between.near])]
+    if LINES[line].tun:
+        with tuns(ends, log) as pids:
             yield pids
         return
-    ends = [End(None, [between.far]), End(between.far_pid, [between.near])]
     with layers(LINES[line], ends, None, RUN_DIR, log) as running:
         yield [one.pid for one in running]
-
-
-@contextmanager
-def _tuns(between: Medium, log: Path) -> Iterator[list[int]]:
-    """Context manager: the program at both ends. It says ``up`` once TCP between them goes through
-    its device."""
-    ways = ((None, between.near, between.far), (between.far_pid, between.far, between.near))
-    with ExitStack() as stack:
-        started = []
-        for pid, local, remote in ways:
-            argv = [program(_TUN), "--local", local, "--remote", remote, "--device", "tun0"]
-            started.append(stack.enter_context(Command(argv, name=_TUN, log=log, pid=pid)))
-        for process in started:
-            hear(process, "up")
-            process.ignore()
-        yield [process.pid for process in started]
-        for process in started:
-            process.terminate()

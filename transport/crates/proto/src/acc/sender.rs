@@ -262,11 +262,13 @@ impl Sender {
             through: last.through.max(feedback.through),
             lost: last.lost.max(feedback.lost),
         };
+        // The end of a burst that has filled the queue is told of by what follows, which may find it empty.
+        let after_queued = self.queued;
         if let Some(rtt) = rtt {
             self.queued = scheduler.on_round_trip_time(now, rtt);
         }
         let loss = self.loss.value();
-        let (sent, lost) = if self.queued { (0, 0) } else { (newly_sent, losses) };
+        let (sent, lost) = if self.queued || after_queued { (0, 0) } else { (newly_sent, losses) };
         self.loss.on_packets(sent, lost);
         let told = Told { sent, lost, rtt };
         while self.base < self.feedback.next && self.forget_first() {}
@@ -469,6 +471,29 @@ mod tests {
             &mut coded,
         );
         assert_eq!((coded.len(), sender.loss()), (0, loss), "it says nothing new");
+    }
+
+    #[test]
+    fn the_end_of_a_burst_that_fills_the_queue_is_the_queues_loss_though_the_next_packet_finds_it_empty() {
+        let mut sender = Sender::new(Strategy::Complementary(Policy::default()), 0.0);
+        let (mut scheduler, mut coded) = (scheduler(), Vec::new());
+        let at = |us: u64| Time::from_nanos(us * 1000);
+        let mut told = |sender: &mut Sender, us, next, through, lost| {
+            sender.on_feedback(at(us), Feedback { next, through, lost }, &mut scheduler, &mut coded)
+        };
+        sender.on_packet(at(0), b"alone");
+        assert_eq!(told(&mut sender, 300, 1, 1, 0).sent, 1);
+        for _ in 0..20 {
+            sender.on_packet(at(300), b"one of a burst");
+        }
+        // Ten of them fill the queue, the others find it full.
+        assert_eq!(told(&mut sender, 5300, 11, 11, 0).sent, 0);
+        sender.on_packet(at(5400), b"after it");
+        let after = told(&mut sender, 5700, 11, 22, 10);
+        assert_eq!((after.sent, after.lost, sender.loss()), (0, 0, 0.0));
+        sender.on_packet(at(5800), b"much later");
+        assert_eq!(told(&mut sender, 6100, 11, 23, 10).sent, 1);
+        assert_eq!(coded, []);
     }
 
     #[test]
