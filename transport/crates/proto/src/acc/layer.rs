@@ -54,6 +54,9 @@ pub struct Config {
     pub max_flows: usize,
     /// Bytes that peers make the layer hold at most, for recovery; a peer that would make it hold more loses what it used least recently.
     pub max_held_bytes: usize,
+    /// Whether TCP's packets without data are numbered, too, so that they are brought back. Usually the next acknowledgement makes up for a lost one;
+    /// but none follows where windows are of a packet or two, as where a switch regulates them.
+    pub numbers_acknowledgements: bool,
     /// Whether to leave TCP's packets in clear, and authenticate what is in front of them alone.
     pub clear: bool,
     /// Bytes of a datagram at most.
@@ -71,6 +74,7 @@ impl Config {
             max_peers: 4096,
             max_flows: 4096,
             max_held_bytes: 256 << 20,
+            numbers_acknowledgements: false,
             clear: false,
             max_datagram_bytes: 1472,
         }
@@ -200,8 +204,10 @@ impl Layer {
             return false;
         };
         let (carried, config) = (look.carried_bytes(head.len() + rest.len()), &self.config);
-        // What is not among the headers is data. No IP packet is too long to be coded, but with what is in front of it one may be.
-        let is_numbered = (look.matters || !rest.is_empty()) && carried <= MAX_BYTES;
+        // What is not among the headers is data.
+        let matters = look.matters || !rest.is_empty();
+        // No IP packet is too long to be coded, but with what is in front of it one may be.
+        let is_numbered = (matters || config.numbers_acknowledgements) && carried <= MAX_BYTES;
         let flow = look.flow.filter(|_| is_numbered);
         let number = flow.and_then(|key| match peer.numbers.get(&key) {
             Some(number) => Some(*number),
@@ -238,7 +244,8 @@ impl Layer {
         outgoing.used = now;
         let (number, base) = (outgoing.sender.next_number(), outgoing.sender.base());
         let back = (number - base).try_into().unwrap_or(u16::MAX);
-        let patience = if outgoing.sender.waits() { patience } else { Patience::NONE };
+        // TCP does not mind in which order acknowledgements come, and waits for them.
+        let patience = if matters && outgoing.sender.waits() { patience } else { Patience::NONE };
         let content = Content::Numbered { flow, number: number as u32, back, patience };
         peer.link.write(look.ecn, content, report, out, |out| {
             let at = out.len();

@@ -44,9 +44,9 @@ pub struct Receiver {
     lost: u64,
     /// All below were handed on, or were not here when their turn came.
     turn: u64,
-    /// Packets that wait for their turn.
-    waiting: BTreeMap<u64, Waiting>,
-    /// How long they do.
+    /// Packets that wait for their turn; None: one that has been handed on before it.
+    waiting: BTreeMap<u64, Option<Waiting>>,
+    /// How long those do that come next.
     patience: Duration,
     counters: ReceiverCounters,
     recovered: Vec<Recovered>,
@@ -54,7 +54,7 @@ pub struct Receiver {
 
 #[derive(Debug)]
 struct Waiting {
-    since: Time,
+    until: Time,
     ecn: Codepoint,
     bytes: Vec<u8>,
 }
@@ -87,7 +87,7 @@ impl Receiver {
         }
     }
 
-    /// From now on packets are kept back for so long.
+    /// Packets that come from now on are kept back for so long; those that are kept back already are not let go by that.
     pub fn set_patience(&mut self, patience: Duration) {
         self.patience = patience;
     }
@@ -145,12 +145,12 @@ impl Receiver {
     /// When [`Receiver::handle_timeout`] has something to do.
     pub fn poll_timeout(&self) -> Option<Time> {
         // Those that have come later may be of lower numbers.
-        self.waiting.values().map(|one| one.since + self.patience).min()
+        self.waiting.values().flatten().map(|one| one.until).min()
     }
 
     /// Hands on what has waited for long enough.
     pub fn handle_timeout(&mut self, now: Time, hand_on: HandOn<'_>) {
-        let is_due = |one: &Waiting| one.since + self.patience <= now;
+        let is_due = |one: &Option<Waiting>| one.as_ref().is_some_and(|one| one.until <= now);
         if let Some(last) = self.waiting.iter().rev().find(|(_, one)| is_due(one)).map(|(number, _)| *number)
         {
             self.hand_on_through(last, hand_on);
@@ -171,7 +171,7 @@ impl Receiver {
 
     /// Bytes that it holds.
     pub fn held_bytes(&self) -> usize {
-        self.decoder.held_bytes() + self.waiting.values().map(|one| one.bytes.len()).sum::<usize>()
+        self.decoder.held_bytes() + self.waiting.values().flatten().map(|one| one.bytes.len()).sum::<usize>()
     }
 
     /// Whether a packet is here for the first time. One that is late is, though nothing waits for it any more: TCP can still use it.
@@ -208,15 +208,19 @@ impl Receiver {
     fn take(&mut self, now: Time, number: u64, ecn: Codepoint, bytes: &[u8], hand_on: HandOn<'_>) {
         self.here.insert(number..number + 1);
         self.advance();
-        if number <= self.turn || self.patience.is_zero() {
+        let (is_next, waits) = (number <= self.turn, !self.patience.is_zero());
+        if is_next || !waits {
             hand_on(ecn, bytes);
+        }
+        if is_next || !waits && self.waiting.is_empty() {
             if number >= self.turn {
                 self.turn = number + 1;
                 self.hand_on_next(hand_on);
             }
             return;
         }
-        self.waiting.insert(number, Waiting { since: now, ecn, bytes: bytes.to_vec() });
+        let until = now + self.patience;
+        self.waiting.insert(number, waits.then(|| Waiting { until, ecn, bytes: bytes.to_vec() }));
         while self.waiting.len() > MOST_KEPT
             && let Some(first) = self.waiting.keys().next().copied()
         {
@@ -226,8 +230,10 @@ impl Receiver {
 
     /// Hands on packets as long as there is the next.
     fn hand_on_next(&mut self, hand_on: HandOn<'_>) {
-        while let Some(Waiting { ecn, bytes, .. }) = self.waiting.remove(&self.turn) {
-            hand_on(ecn, &bytes);
+        while let Some(one) = self.waiting.remove(&self.turn) {
+            if let Some(Waiting { ecn, bytes, .. }) = one {
+                hand_on(ecn, &bytes);
+            }
             self.turn += 1;
         }
     }
@@ -235,7 +241,8 @@ impl Receiver {
     /// Hands on all up to this number, whether or not others are missing below, and what follows.
     fn hand_on_through(&mut self, last: u64, hand_on: HandOn<'_>) {
         let later = self.waiting.split_off(&(last + 1));
-        for Waiting { ecn, bytes, .. } in std::mem::replace(&mut self.waiting, later).into_values() {
+        let through = std::mem::replace(&mut self.waiting, later);
+        for Waiting { ecn, bytes, .. } in through.into_values().flatten() {
             self.counters.impatient += 1;
             hand_on(ecn, &bytes);
         }
@@ -327,6 +334,28 @@ mod tests {
     }
 
     #[test]
+    fn what_is_not_to_wait_does_not_and_the_order_of_the_others_stays() {
+        let mut receiver = Receiver::new(PATIENCE);
+        let mut out = Vec::new();
+        let mut come = |receiver: &mut Receiver, number, patience| {
+            receiver.set_patience(patience);
+            receiver.on_packet(at(0), number, 0, Codepoint::NotEct, &packet(number), &mut into(&mut out));
+        };
+        for (number, patience) in [(1, PATIENCE), (2, Duration::ZERO), (3, PATIENCE), (5, PATIENCE)] {
+            come(&mut receiver, number, patience);
+        }
+        assert_eq!(receiver.poll_timeout(), Some(at(1)));
+        come(&mut receiver, 0, PATIENCE);
+        come(&mut receiver, 4, PATIENCE);
+        assert_eq!(receiver.poll_timeout(), None);
+        // Nothing waits: there is no order to keep.
+        for number in [7, 6, 9] {
+            come(&mut receiver, number, Duration::ZERO);
+        }
+        assert_eq!(out, [2, 0, 1, 3, 4, 5, 7, 6, 9].map(packet));
+    }
+
+    #[test]
     fn but_not_for_long() {
         let mut receiver = Receiver::new(PATIENCE);
         let mut out = Vec::new();
@@ -358,6 +387,7 @@ mod tests {
                 }
                 let now = at(number / 3);
                 let mut out = Vec::new();
+                receiver.set_patience(if random.below(4) == 0 { Duration::ZERO } else { PATIENCE });
                 while !on_its_way.is_empty() && random.below(3) > 0 {
                     let which = random.below(on_its_way.len() as u32) as usize;
                     let one = on_its_way[which].clone();

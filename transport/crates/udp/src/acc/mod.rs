@@ -282,7 +282,13 @@ impl Engine {
         let seed = crate::random_bytes()?;
         // A datagram of IPv6 carries less, of a packet that has the longer header left out.
         let max_datagram_bytes = options.mtu - 40 - UDP_BYTES;
-        let config = Config { port: options.port, max_datagram_bytes, ..options.layer.clone() };
+        let numbers_acknowledgements = matches!(options.serves, Serves::Port { .. });
+        let config = Config {
+            port: options.port,
+            max_datagram_bytes,
+            numbers_acknowledgements,
+            ..options.layer.clone()
+        };
         Ok(Engine {
             layer: Layer::new(config, &seed),
             without_way: options.serves.peers(),
