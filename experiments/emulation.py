@@ -112,6 +112,8 @@ class Emulation:
         return {
             "operations": list(done.operations),
             "workload_bytes": done.received,
+            "flows": list(done.flows),
+            "generator": dict(done.generator),
             "processors": self._processors.as_record(),
         }
 

@@ -37,6 +37,7 @@ examples:
   weir-experiment run --scheme weir
   weir-experiment run --scheme weir --workload fresh --senders 8 --rounds 50 --no-background
   weir-experiment run --scheme cubic --workload long-flows --set seconds=20 --senders 4
+  weir-experiment run --scheme dctcp --topology star --workload web-search --set load=0.8 seconds=60
   weir-experiment run --scheme sdtcp --topology leaf-spine --shape leaves=8 --rate 50 --buffer 32
 
 exit status: 0 valid, 1 failed, 2 wrong usage, 3 not valid, 130 interrupted
@@ -90,8 +91,9 @@ def add(commands: options.Commands) -> None:
         "of them in star, four in fig8 (default %(default)s)",
     )  # fmt: skip
     option(
-        "--no-background", dest="background", action="store_false",
-        help="no long background flow beside the workload",
+        "--background", action=argparse.BooleanOptionalAction, default=None,
+        help="a long flow beside the workload, or none (default: none beside those that are at a "
+        "load, staggered or all to all)",
     )  # fmt: skip
     option("--json", action="store_true", help="print the result as JSON, flat")
     options.add_receive_buffer(command)
@@ -101,15 +103,16 @@ def add(commands: options.Commands) -> None:
 
 
 def _run(args: argparse.Namespace) -> int:
+    workload = _workload(args)
     spec = runner.RunSpec(
         scheme=args.scheme,
-        workload=_workload(args),
+        workload=workload,
         topology=args.topology,
         shape=dict(args.shape),
         rate_bps=network.rate_bps(args),
         buffer_bytes=network.buffer_bytes(args),
         delay_us=_delay_us(args),
-        background=args.background,
+        background=workload.has_background if args.background is None else args.background,
         host=HostSettings(rmem_max_bytes=options.receive_buffer(args)),
         ovs_prefix=args.ovs,
     )

@@ -5,6 +5,7 @@ A module derives a frozen dataclass from ``Workload``, whose fields are what can
 under any scheme, on any topology, and with or without a long background flow beside it.
 """
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, fields
@@ -36,10 +37,15 @@ class Done:
     ``operations`` are what its user waits for, blocks or flows or answers: of each ``start_ns``,
     ``end_ns`` (CLOCK_MONOTONIC) and ``bytes``, and whatever else is to be recorded. ``received`` is
     all that came, over time, as ``ByteBins.as_record`` has it.
+
+    ``flows`` are what operations are made of, where these are more than a flow each. ``generator``
+    says how well the process kept up that began flows at set times (``experiments.traffic.flows``).
     """
 
     operations: Sequence[Mapping[str, Any]]
     received: Mapping[str, Any]
+    flows: Sequence[Mapping[str, Any]] = ()
+    generator: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
 def span_ns(operations: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
@@ -62,12 +68,14 @@ class Workload:
     ``bed.roles.receiver``.
 
     ``name`` is what the command line calls it, ``about`` a line for help texts, ``unit`` what one
-    operation is. Every field has a default, ``senders`` too.
+    operation is, ``has_background`` whether a long flow runs beside it unless one chooses. Every
+    field has a default, ``senders`` too.
     """
 
     name: ClassVar[str]
     about: ClassVar[str]
     unit: ClassVar[str] = "operation"
+    has_background: ClassVar[bool] = True
     senders: int
 
     @property
@@ -87,6 +95,8 @@ class Workload:
         """Describe the workload, for reports."""
         return f"{self.name} with {self.senders} senders"
 
+
+_TRUTHS = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
 
 WORKLOADS: Registry[type[Workload]] = Registry("workload", __name__)
 
@@ -130,13 +140,21 @@ def described() -> str:
     lines = []
     for name, kind in WORKLOADS.items():
         lines.append(f"  {name:<12} {kind.about}")
-        lines.append(f"{'':15}--set {' '.join(f'{k}={v}' for k, v in defaults(name).items())}")
+        chosen = " ".join(f"{k}={_written(v)}" for k, v in defaults(name).items())
+        lines.append(f"{'':15}--set {chosen}")
     return "\n".join(lines)
 
 
+def _written(value: Any) -> str:
+    """Return a field's value as --set takes it."""
+    return ("no", "yes")[value] if isinstance(value, bool) else str(value)
+
+
 def _value(field: str, kind: type, given: Any) -> Any:
-    words = {int: "a whole number", float: "a number"}
+    words = {int: "a whole number", float: "a number", bool: "yes or no"}
+    if not isinstance(given, str):
+        return given
     try:
-        return kind(given) if isinstance(given, str) else given
-    except ValueError:
+        return _TRUTHS[given.lower()] if kind is bool else kind(given)
+    except (ValueError, KeyError):
         raise ValueError(f"{field} must be {words.get(kind, kind)}, not {given!r}") from None

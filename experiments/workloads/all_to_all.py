@@ -1,0 +1,61 @@
+"""All to all, as in a shuffle of MapReduce: every host sends to every other one at once."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from experiments.traffic.plan import Plan, shuffles
+from experiments.workloads import WORKLOADS
+from experiments.workloads.planned import Ground, Planned, by_group
+
+
+@dataclass(frozen=True)
+class AllToAll(Planned):
+    """``share_bytes`` from each of the senders and the receiver to each other one, in ``rounds``
+    that begin when the one before is complete."""
+
+    name: ClassVar = "all-to-all"
+    about: ClassVar = "every host sends to every other one at once (a shuffle), in rounds"
+    unit: ClassVar = "round"
+    senders: int = 4
+    connections_per_sender: int = 1
+    share_bytes: int = 200_000
+    rounds: int = 5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("share_bytes", "rounds"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+
+    @property
+    def connections(self) -> int:
+        return self.senders * (self.senders + 1) * self.connections_per_sender
+
+    def plan(self, ground: Ground) -> Plan:
+        hosts = [*ground.senders, ground.receiver]
+        flows = shuffles(hosts, self.share_bytes, self.rounds, self.draw())
+        return Plan(flows, self.asked, self.fresh, self.connections_per_sender)
+
+    def operations(
+        self, flows: Sequence[Mapping[str, Any]], plan: Plan
+    ) -> Sequence[Mapping[str, Any]]:
+        """Return the rounds."""
+        del plan
+        return [
+            {
+                "start_ns": min(flow["start_ns"] for flow in group),
+                "end_ns": max(flow["end_ns"] for flow in group),
+                "bytes": sum(flow["bytes"] for flow in group),
+            }
+            for _, group in sorted(by_group(flows).items())
+        ]
+
+    def in_words(self) -> str:
+        return (
+            f"{self.rounds} rounds of {self.share_bytes / 1000:g} kB from each of "
+            f"{self.senders + 1} hosts to each other ({self.how()})"
+        )
+
+
+WORKLOADS.add(AllToAll)
