@@ -91,6 +91,14 @@ class Run:
         return [(one["end_ns"] - one["start_ns"]) / 1e6 for one in self.data["operations"]]
 
     @property
+    def flows(self) -> list[Mapping[str, Any]]:
+        """Each flow, of workloads that record them: operations that are a flow each, or what these
+        are made of (``experiments.traffic.flows``)."""
+        if not self.data.get("generator"):
+            return []
+        return list(self.data["flows"] or self.data["operations"])
+
+    @property
     def timeouts(self) -> int:
         """Retransmission timeouts, of all hosts."""
         return self.counted(TIMEOUTS)

@@ -9,16 +9,25 @@ from dataclasses import dataclass
 from typing import Any
 
 from experiments.schemes import scheme
+from experiments.traffic.keeping import LATE_NS
 from experiments.workloads import span_ns
 
 RATE_TOLERANCE = 0.02
 WINDOW_NS = 1_000_000_000
 MIN_IDLE_SHARE = 0.10
 MAX_SWITCH_WAIT_SHARE = 0.10
+MAX_LATE_SHARE = 0.01
+MAX_TURN_MS = 2.0
 
 # What does not hold on a machine that has too little time for it, and may hold the next time.
 OF_A_QUIET_MACHINE = frozenset(
-    {"shaped rate", "drops only at the bottleneck", "processors", "complete queue trace"}
+    {
+        "shaped rate",
+        "drops only at the bottleneck",
+        "processors",
+        "complete queue trace",
+        "generator kept up",
+    }
 )
 
 
@@ -40,7 +49,38 @@ def checks(record: Mapping[str, Any]) -> list[Check]:
         connected(record["events"]),
         without_errors(record["controller_errors"]),
         *([notices_heard(record)] if scheme(spec["scheme"]).reacts else []),
+        *(generator_checks(record["generator"]) if record.get("generator") else []),
     ]
+
+
+def generator_checks(generator: Mapping[str, Any]) -> list[Check]:
+    """Return the checks of what began flows at set times (``experiments.traffic.flows``)."""
+    return [kept_up(generator), all_ended(generator)]
+
+
+def kept_up(generator: Mapping[str, Any]) -> Check:
+    """The generator began what was due when it was due, and read what came when it came."""
+    late, moments = generator["late_moments"], generator["moments"]
+    most = max(1, int(moments * MAX_LATE_SHARE))
+    turn_ms, limit_ms = generator["turn_p99_ms"], LATE_NS / 1e6
+    return Check(
+        "generator kept up",
+        f"{late} of {moments} times late by more than {limit_ms:g} ms, "
+        f"99 % of its turns within {turn_ms:.2f} ms",
+        f"at most {most} times, within {MAX_TURN_MS:g} ms: fewer flows a second, or a faster "
+        "machine",
+        late <= most and turn_ms <= MAX_TURN_MS,
+    )
+
+
+def all_ended(generator: Mapping[str, Any]) -> Check:
+    """Every flow that was begun has ended; else the slowest would be missing in the figures."""
+    return Check(
+        "all flows ended",
+        f"{generator['unfinished']} of {generator['planned']} have not",
+        "none",
+        generator["unfinished"] == 0,
+    )
 
 
 def network_checks(

@@ -7,6 +7,7 @@ from typing import Any
 
 from experiments.measure.record import Run
 from experiments.measure.validity import notices_during_workload
+from experiments.report import flows
 from experiments.statistics import percentile
 
 
@@ -83,6 +84,9 @@ def figures(run: Run) -> dict[str, Any]:
     }
     if run.has_background:
         results["background_mbps"] = round(run.background_mbps, 3)
+    results |= {one.name: round(one.value, 3) for one in flows.figures(run)}
+    generator = run.data.get("generator", {})
+    results |= {f"generator.{name}": round(value, 3) for name, value in generator.items()}
     receiver = run.data["hosts"][run.data["roles"]["receiver"]]
     return results | {f"host.{name}": value for name, value in receiver.items()}
 

@@ -8,6 +8,7 @@ from rich.text import Text
 
 from experiments.measure.record import Run
 from experiments.measure.validity import notices_during_workload
+from experiments.report import flows
 from experiments.statistics import percentile
 from testbed.config import route_attributes
 
@@ -46,6 +47,9 @@ def comparison(runs: Sequence[Run], names: Sequence[str] = ()) -> Table:
         table.add_column(f"{run.connections}\n{label}", justify="right")
     for name, cell in _rows(runs):
         table.add_row(name, *(cell(run) for run in runs))
+    of_flows = [{one.name: one for one in flows.figures(run)} for run in runs]
+    for name, one in {name: one for found in of_flows for name, one in found.items()}.items():
+        table.add_row(one.label, *(f[name].cell if name in f else "-" for f in of_flows))
     return table
 
 

@@ -17,6 +17,7 @@ many flows are ``unfinished``: these are not among the others.
 """
 
 import argparse
+import gc
 import heapq
 import json
 import select
@@ -34,7 +35,7 @@ from experiments.traffic.keeping import Keeping
 from experiments.traffic.netns import network_of
 from experiments.traffic.plan import Flow, Plan
 from experiments.traffic.reader import say
-from experiments.traffic.responder import REQUEST, listen
+from experiments.traffic.responder import REQUEST
 from experiments.traffic.tcp_info import repairs
 
 PORT = 5002
@@ -53,6 +54,7 @@ _LONGEST_WAIT_S = 0.1
 # Sockets to be looked after at once, so that what is due in the meantime need not wait for long.
 _AT_ONCE = 32
 _SPARE = 4
+_BACKLOG = 512
 
 
 @dataclass(frozen=True)
@@ -105,11 +107,11 @@ class Generator:
         self._lasting = any(flow.lasts_ns is not None for flow in plan.flows)
         self._buffer = bytearray(256 * 1024)
         self._poll = select.epoll()
-        self._listeners: dict[int, socket.socket] = {}
+        self._listeners: dict[int, tuple[str, socket.socket]] = {}
         self._sending: dict[int, _Connection] = {}
         self._receiving: dict[int, _Connection] = {}
-        # By the address of the end that opens: so the other one is known when it is accepted.
-        self._opening: dict[Any, _Connection] = {}
+        # By who takes the connection and the address of who opens it: what accept() tells.
+        self._opening: dict[tuple[str, Any], _Connection] = {}
         self._spare: dict[str, deque[socket.socket]] = defaultdict(deque)
         self._idle: dict[Way, deque[_Connection]] = defaultdict(deque)
         self._due: list[tuple[int, int, Flow]] = []
@@ -124,8 +126,8 @@ class Generator:
         """Listen, and open the connections that stay. Raises OSError, TimeoutError among it."""
         ways = [(flow.src, flow.dst, flow.kind) for flow in self._plan.flows]
         for name in dict.fromkeys(self._takes(way) for way in ways):
-            listener = listen(self._hosts[name].pid, PORT)
-            self._listeners[listener.fileno()] = listener
+            listener = _listen(self._hosts[name])
+            self._listeners[listener.fileno()] = name, listener
             self._poll.register(listener.fileno(), select.EPOLLIN)
         for name, count in Counter(self._opens(way) for way in ways).items():
             spare = count if self._plan.fresh else _SPARE
@@ -186,10 +188,8 @@ class Generator:
         self._poll.close()
         for connection in {*self._sending.values(), *self._receiving.values()}:
             self._close(connection)
-        for sock in (
-            *self._listeners.values(),
-            *(s for some in self._spare.values() for s in some),
-        ):
+        spare = [sock for some in self._spare.values() for sock in some]
+        for sock in (*(listener for _, listener in self._listeners.values()), *spare):
             sock.close()
 
     def _opens(self, way: Way) -> str:
@@ -278,7 +278,7 @@ class Generator:
             elif fd in self._sending:
                 self._serve(self._sending[fd])
             elif fd in self._listeners:
-                self._accept(self._listeners[fd])
+                self._accept(*self._listeners[fd])
 
     def _serve(self, connection: _Connection) -> None:
         """The sender can send, or has been asked to."""
@@ -351,17 +351,17 @@ class Generator:
         sock = spare.popleft() if spare else self._sockets(opens, 1)[0]
         with suppress(BlockingIOError):
             sock.connect((self._hosts[takes].address, PORT))
-        self._opening[sock.getsockname()] = connection
+        self._opening[takes, sock.getsockname()] = connection
         if self._plan.asked:
             self._add_receiving(connection, sock)
         else:
             self._add_sending(connection, sock)
         return connection
 
-    def _accept(self, listener: socket.socket) -> None:
+    def _accept(self, name: str, listener: socket.socket) -> None:
         sock, peer = listener.accept()
         _prepare(sock)
-        connection = self._opening.pop(peer)
+        connection = self._opening.pop((name, peer))
         if self._plan.asked:
             self._add_sending(connection, sock)
         else:
@@ -395,6 +395,13 @@ class Generator:
                 end.close()
 
 
+def _listen(host: Host) -> socket.socket:
+    with network_of(host.pid):
+        listener = socket.create_server((host.address, PORT), backlog=_BACKLOG)
+    listener.setblocking(False)
+    return listener
+
+
 def _prepare(sock: socket.socket) -> None:
     sock.setblocking(False)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -414,6 +421,8 @@ def main() -> None:
     args = parser.parse_args()
     plan = Plan.from_record(json.loads(sys.stdin.readline()))
     generator = Generator(dict(args.host), plan)
+    # There is nothing to collect but what is recorded, and all is looked at again and again.
+    gc.disable()
     try:
         generator.connect()
         say("connected")

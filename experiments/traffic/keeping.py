@@ -8,9 +8,12 @@ import numpy as np
 
 from experiments.statistics import percentile
 
+LATE_NS = 5_000_000
+"""What begins later than this was late. A 100 Mb/s link carries 60 kB in that time."""
+
 
 class Keeping:
-    """How well the generator keeps up.
+    """How well a process keeps up.
 
     ``late_ns`` has, for each moment at which something was due, how much later the first of it
     began. ``turn_ns`` has the times from one look at the sockets to the next: what came in that
@@ -23,7 +26,7 @@ class Keeping:
         self._since_ns = time.monotonic_ns()
         self._scheduled = _scheduled()
 
-    def as_record(self) -> dict[str, float]:
+    def as_record(self) -> dict[str, int | float]:
         """Return milliseconds, and how much of the time it ran and waited for a processor."""
         passed_ns = time.monotonic_ns() - self._since_ns
         ran, waited = (
@@ -32,6 +35,8 @@ class Keeping:
         )
         late, turn = (np.array(values, float) / 1e6 for values in (self.late_ns, self.turn_ns))
         return {
+            "moments": len(late),
+            "late_moments": int((late > LATE_NS / 1e6).sum()),
             "late_p50_ms": percentile(late, 50),
             "late_p99_ms": percentile(late, 99),
             "late_max_ms": float(late.max()),

@@ -191,7 +191,7 @@ def test_every_workload_passes_between_processes() -> None:
 @pytest.mark.parametrize(
     ("name", "given", "complaint"),
     [
-        ("nothing", {}, "no workload 'nothing': there are fresh, long-flows, reads, "),
+        ("nothing", {}, "no workload 'nothing': there are all-to-all, data-mining, "),
         ("long-flows", {"rounds": 3}, "workload long-flows has no rounds: it has senders, seconds"),
         ("reads", {"rounds": "three"}, "rounds must be a whole number, not 'three'"),
         ("long-flows", {"seconds": "x"}, "seconds must be a number, not 'x'"),
