@@ -7,10 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
+import networkx
+
 from experiments.traffic.plan import Plan
 from experiments.traffic.program import Program, ProgramError
 from experiments.traffic.wire import Wire
 from experiments.workloads import Done, Stage, Workload
+from testbed.bed import Bed
 from testbed.config import HostSettings
 from testbed.ovs import prefer
 
@@ -80,11 +83,12 @@ class Planned(Workload):
                 if message["event"] == "done":
                     flows = message["flows"]
                     operations = self.operations(flows, plan)
+                    idle = {"round_trips": plan.round_trips, "delay_ns": round_trip_delay_ns(bed)}
                     return Done(
                         operations,
                         message["bytes"],
                         flows=() if operations is flows else flows,
-                        generator=message["generator"] | {"round_trips": plan.round_trips},
+                        generator=message["generator"] | idle,
                     )
                 stage.say(f"{message['ended']} of {message['planned']} flows have ended")
         raise ProgramError("the generator of flows ended without a result")
@@ -102,6 +106,15 @@ class Planned(Workload):
 def wire(host: HostSettings) -> Wire:
     """Return what TCP of hosts that are set so is on the wire."""
     return Wire(host.mtu_bytes or 1500, host.timestamps is not False)
+
+
+def round_trip_delay_ns(bed: Bed) -> int:
+    """Return what the ports of all switches between a sender and the receiver, there and back, add
+    to a round trip."""
+    delay_us = int(bed.config.queue.get("delay-us", 0))
+    graph: networkx.Graph[str] = networkx.Graph(bed.net.topo.links())
+    links = len(networkx.shortest_path(graph, bed.roles.senders[0], bed.roles.receiver)) - 1
+    return 2 * (links - 1) * delay_us * 1000
 
 
 def by_group(flows: Sequence[Mapping[str, Any]]) -> dict[int, list[Mapping[str, Any]]]:

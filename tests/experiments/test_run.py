@@ -9,6 +9,7 @@ import pytest
 
 from experiments import demo, runner
 from experiments.measure.record import Run
+from experiments.report.flows import slowdowns
 from experiments.schemes import available
 from testbed import sandbox
 
@@ -113,6 +114,7 @@ def test_without_a_background_flow(tmp_path: Path) -> None:
         ("--topology leaf-spine --workload fresh --senders 3 --rounds 4 --no-background", 4),
         ("--topology star --workload requests --senders 2 --set seconds=1 --no-background", None),
         ("--topology star --rate 20 --buffer 16 --delay 2 --senders 2 --rounds 2 --block 9000", 2),
+        ("--topology star --workload shares --senders 2 --rounds 2 --set fresh=yes", 2),
     ],
 )
 def test_every_network_and_workload(words: str, operations: int | None, tmp_path: Path) -> None:
@@ -129,6 +131,50 @@ def test_every_network_and_workload(words: str, operations: int | None, tmp_path
         assert run.queue.count("enqueue") > 100, "the background flow crosses the bottleneck"
     if run.data["spec"]["delay_us"]:
         assert flat["idle_rtt_ms"] > 4
+
+
+PLANNED = {
+    "web-search": "--set load=0.5 seconds=2 scale=0.1 rpcs_per_s=50 rpc_bytes=200",
+    "data-mining": "--set load=0.3 seconds=2 scale=0.1 fresh=yes",
+    "fixed-size": "--set load=0.4 seconds=1 size_bytes=20000 asked=no",
+    "partition-aggregate": "--senders 16 --set seconds=2 deadline_ms=60",
+    "staggered": "--senders 3 --set interval_s=1",
+    "all-to-all": "--senders 3 --rounds 2 --rate 20 --set share_bytes=100000",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workload", PLANNED)
+def test_every_planned_workload(workload: str, tmp_path: Path) -> None:
+    words = f"--topology star --workload {workload} --senders 4 {PLANNED[workload]}"
+    done = command("run", "--scheme", "reno", "--json", *words.split(), "--out", tmp_path)
+    flat, run = json.loads(done.stdout), Run.load(tmp_path)
+    failed = [check.name for check in run.checks if not check.holds]
+    assert set(failed) <= DEPEND_ON_THE_MACHINE | {"generator kept up"}
+    assert not run.has_background
+    generator = run.data["generator"]
+    assert flat["flows"] == len(run.flows) == generator["planned"] > 0
+    assert generator["unfinished"] == 0
+    carried = sum(run.data["workload_bytes"]["bytes"])
+    assert carried == sum(flow["bytes"] for flow in run.flows)
+    # What the kernel counts of each connection, and what it counts of each host.
+    assert sum(flow["timeouts"] for flow in run.flows) <= run.timeouts
+    again = sum(flow["retransmitted"] for flow in run.flows)
+    assert again <= run.counted("Tcp.RetransSegs") + run.counted("TcpExt.TCPSynRetrans")
+    assert again >= run.data["dropped"] / 2, "what is lost is sent again, mostly by the flow itself"
+    slowdown = slowdowns(run)
+    if workload != "staggered":
+        assert min(slowdown) > 1, "no flow is faster than the link"
+    expected = {
+        "web-search": ("short_slowdown_p99", "rpc_fct_p99_ms"),
+        "data-mining": ("short_slowdown_p99",),
+        "fixed-size": ("short_fct_p99_ms",),
+        "partition-aggregate": ("deadlines_missed", "answers_in_time_pct"),
+        "staggered": ("jain_mean",),
+        "all-to-all": ("medium_fct_mean_ms",),
+    }
+    for figure in expected[workload]:
+        assert flat[figure] >= 0
 
 
 @pytest.mark.slow
