@@ -99,6 +99,7 @@ def bed_config(spec: RunSpec) -> BedConfig:
         scheme=chosen.regulation,
         rate_bps=spec.rate_bps,
         bottleneck_limit_bytes=spec.buffer_bytes,
+        edge_limit_bytes=spec.buffer_bytes if spec.workload.fills_every_port else None,
         queue=queue,
         host=chosen.host.over(spec.host),
         ovs_prefix=spec.ovs_prefix,

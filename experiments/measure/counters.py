@@ -99,9 +99,9 @@ def parse_backlog_drops(text: str) -> int:
 
 
 def by_kind_of_loss(
-    before: Snapshot, after: Snapshot, bottleneck: str
+    before: Snapshot, after: Snapshot, *bottlenecks: str
 ) -> dict[str, dict[str, int]]:
-    """Return the losses between two snapshots outside the queue of ``bottleneck``, by kind of
+    """Return the losses between two snapshots outside the queues of ``bottlenecks``, by kind of
     place and then by place. Zeros are left out; a kind without losses is empty."""
     hosts = {
         f"{host} {name}": count
@@ -112,7 +112,7 @@ def by_kind_of_loss(
     other_queues = {
         name: dropped(after.queues[name]) - dropped(before.queues[name])
         for name in after.queues
-        if name != bottleneck
+        if name not in bottlenecks
     }
     return {
         "other egress queues": _lost({}, other_queues),

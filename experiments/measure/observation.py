@@ -45,15 +45,19 @@ class Observation:
         after = counters.snapshot(bed)
         self.queue = trace.parse(bed.ovs.appctl("netdev-egress/trace", bottleneck))
         queue, queue_before = after.queues[bottleneck], before.queues[bottleneck]
+        lossy = bed.lossy_ports
         self.record = {
             "start_ns": before.time_ns,
             "end_ns": after.time_ns,
             "tcp": {host: netstat.grown(before.tcp[host], after.tcp[host]) for host in after.tcp},
             "queue": queue,
-            "dropped": counters.dropped(queue) - counters.dropped(queue_before),
+            "dropped": sum(
+                counters.dropped(after.queues[name]) - counters.dropped(before.queues[name])
+                for name in lossy
+            ),
             "arrived": counters.arrived(queue) - counters.arrived(queue_before),
             "arrived_in_trace": self.queue.count("enqueue") + self.queue.count("drop"),
-            "lost_elsewhere": counters.by_kind_of_loss(before, after, bottleneck),
+            "lost_elsewhere": counters.by_kind_of_loss(before, after, *lossy),
             "far_end": self._far_end.as_record(),
         }
 

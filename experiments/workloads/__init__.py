@@ -68,14 +68,16 @@ class Workload:
     ``bed.roles.receiver``.
 
     ``name`` is what the command line calls it, ``about`` a line for help texts, ``unit`` what one
-    operation is, ``has_background`` whether a long flow runs beside it unless one chooses. Every
-    field has a default, ``senders`` too.
+    operation is, ``has_background`` whether a long flow runs beside it unless one chooses. With
+    ``fills_every_port`` the port to each host has the bottleneck's buffer, and may lose packets.
+    Every field has a default, ``senders`` too.
     """
 
     name: ClassVar[str]
     about: ClassVar[str]
     unit: ClassVar[str] = "operation"
     has_background: ClassVar[bool] = True
+    fills_every_port: ClassVar[bool] = False
     senders: int
 
     @property

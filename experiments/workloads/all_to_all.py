@@ -17,6 +17,7 @@ class AllToAll(Planned):
     name: ClassVar = "all-to-all"
     about: ClassVar = "every host sends to every other one at once (a shuffle), in rounds"
     unit: ClassVar = "round"
+    fills_every_port: ClassVar = True
     senders: int = 4
     connections_per_sender: int = 1
     share_bytes: int = 200_000

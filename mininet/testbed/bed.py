@@ -92,6 +92,13 @@ class Bed:
         """The switch whose port is the bottleneck."""
         return self.switch(self.roles.switch)
 
+    @property
+    def lossy_ports(self) -> list[str]:
+        """The devices of the ports at which packets may be lost: the bottleneck, first, and those
+        to hosts if their buffers are like its own."""
+        edges = [f"{switch}-eth{port}" for switch, port in self._edge_ports()]
+        return list(dict.fromkeys([self.roles.bottleneck, *edges]))
+
     def require_forwarding(self) -> None:
         """Have every host reach every receiver. Raises BedError naming those that do not.
 
@@ -154,6 +161,14 @@ class Bed:
         name = self._registered.enter_context(dctcp.Dctcp()).name
         return replace(wanted, congestion_control=name)
 
+    def _edge_ports(self) -> list[tuple[str, int]]:
+        """Return switch and number of the ports to hosts, if ``edge_limit_bytes`` is of them."""
+        if self.config.edge_limit_bytes is None:
+            return []
+        topo = self.net.topo
+        links = (sorted(link, key=topo.isSwitch, reverse=True) for link in topo.links())
+        return [(a, topo.port(a, b)[0]) for a, b in links if not topo.isSwitch(b)]
+
     def _controller(self, scheme: str) -> Controller:
         roles, config = self.roles, self.config
         bottleneck = QueueConfig(
@@ -161,11 +176,16 @@ class Bed:
             port=roles.bottleneck_port,
             egress_buffer_bytes=config.bottleneck_limit_bytes,
         )
+        edges = [
+            QueueConfig(switch_id(self.switch(name).dpid), port, config.edge_limit_bytes)
+            for name, port in self._edge_ports()
+            if config.edge_limit_bytes and (name, port) != (roles.switch, roles.bottleneck_port)
+        ]
         settings = configuration(
             scheme=scheme,
             rate_bps=config.rate_bps,
             limit_bytes=config.limit_bytes,
-            queues=[bottleneck],
+            queues=[bottleneck, *edges],
             events=self.events,
             sections=config.controller,
         )

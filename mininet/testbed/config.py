@@ -88,8 +88,9 @@ class BedConfig:
     many as the topology has room for. With ``ipv6`` hosts have an address of fd00::/64 as well.
     ``scheme`` is the controller's regulation scheme (weir, sdtcp, none); None means no controller
     at all, the switches learn by themselves. ``bottleneck_limit_bytes`` is the buffer of the
-    bottleneck port, ``limit_bytes`` that of every other device. ``queue`` adds to the QoS record of
-    every switch port, as in ``{"delay-us": 5000, "release": "thread"}``
+    bottleneck port, ``limit_bytes`` that of every other device; ``edge_limit_bytes`` is that of
+    every other port of a switch to a host, if these are to be bottlenecks too. ``queue`` adds to
+    the QoS record of every switch port, as in ``{"delay-us": 5000, "release": "thread"}``
     (ovs-vswitchd.conf.db(5), type weir). ``ovs_prefix`` None looks where ``ovs.find_prefix`` does.
     ``controller`` overrides keys of the controller's configuration by section.
     """
@@ -102,6 +103,7 @@ class BedConfig:
     rate_bps: int = 100_000_000
     bottleneck_limit_bytes: int = 64 * 1024
     limit_bytes: int = 1024 * 1024
+    edge_limit_bytes: int | None = None
     queue: Mapping[str, str | int] = field(default_factory=dict)
     host: HostSettings = field(default_factory=HostSettings)
     ovs_prefix: str | Path | None = None

@@ -52,6 +52,12 @@ def test_a_loss_elsewhere(kind: str, changed: dict[str, Any], place: str) -> Non
     assert {k: places for k, places in losses.items() if places} == {kind: {place: 1}}
 
 
+def test_every_port_may_be_a_bottleneck() -> None:
+    queues = {name: {"dropped_packets": "9"} for name in BEFORE.queues}
+    after = dataclasses.replace(BEFORE, queues=queues)
+    assert not any(by_kind_of_loss(BEFORE, after, "s1-eth1", "s1-eth2").values())
+
+
 def test_qdisc_drops_count_once_per_device() -> None:
     shown = [
         {"dev": "a", "kind": "htb", "drops": 7},

@@ -85,6 +85,20 @@ def test_only_the_bottleneck_is_shallow(name: str) -> None:
     assert ends(topo)[topo.roles.bottleneck][1] == BOTTLENECK_BYTES
 
 
+@pytest.mark.parametrize("name", MANY)
+def test_every_port_to_a_host_can_be_shallow(name: str) -> None:
+    topo = topology_of(BedConfig(topology=name, senders=8, edge_limit_bytes=40_000))
+    hosts = set(topo.hosts())
+    limits = {
+        limit
+        for device, (other, limit) in ends(topo).items()
+        if other.partition("-")[0] in hosts and device != topo.roles.bottleneck
+    }
+    assert limits == {40_000}
+    others = {limit for other, limit in ends(topo).values() if other.partition("-")[0] not in hosts}
+    assert others - {BedConfig().bottleneck_limit_bytes} == {BedConfig().limit_bytes}
+
+
 def test_figure_8_puts_senders_and_receivers_on_either_side() -> None:
     topo = make("fig8", senders=3)
     near = {other for device, (other, _) in ends(topo).items() if device.startswith("s1-")}

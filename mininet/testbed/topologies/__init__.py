@@ -36,6 +36,7 @@ def topology_of(config: BedConfig) -> IncastTopo:
         rate_bps=config.rate_bps,
         bottleneck_limit_bytes=config.bottleneck_limit_bytes,
         limit_bytes=config.limit_bytes,
+        edge_limit_bytes=config.edge_limit_bytes,
         shape=config.shape,
     )
 

@@ -57,18 +57,21 @@ class IncastTopo(Topo):
         rate_bps: int,
         bottleneck_limit_bytes: int,
         limit_bytes: int,
+        edge_limit_bytes: int | None = None,
         shape: Mapping[str, int] | None = None,
     ) -> None:
         """Called by Mininet's Topo.
 
         ``bottleneck_limit_bytes`` is the buffer of the bottleneck port, ``limit_bytes`` that of
-        every other device, which is to be large enough never to lose anything.
+        every other device, which is to be large enough never to lose anything; with
+        ``edge_limit_bytes``, every other port of a switch to a host has this one.
         """
         if senders < 1:
             raise ValueError(f"senders must be at least 1, not {senders}")
         self.shape = self.chosen(shape)
         self._rate_bps = rate_bps
         self._limit_bytes = limit_bytes
+        self._edge_limit_bytes = edge_limit_bytes or limit_bytes
         self._build(tuple(f"h{i}" for i in range(1, senders + 1)), bottleneck_limit_bytes)
 
     @classmethod
@@ -99,11 +102,12 @@ class IncastTopo(Topo):
         **ports: int,
     ) -> None:
         """Link ``switch`` to ``node``; ``limit_bytes`` is the buffer of the switch's port."""
+        usual_bytes = self._limit_bytes if self.isSwitch(node) else self._edge_limit_bytes
         self.addLink(
             switch,
             node,
             rate_bps=rate_bps or self._rate_bps,
-            limit1_bytes=limit_bytes or self._limit_bytes,
+            limit1_bytes=limit_bytes or usual_bytes,
             limit2_bytes=self._limit_bytes,
             **ports,
         )
