@@ -24,6 +24,7 @@ setup(
         *find_packages("mininet", include=["testbed", "testbed.*"]),
     ],
     package_dir={"testbed": "mininet/testbed"},
+    package_data={"experiments.traffic": ["distributions/*.csv"]},
     install_requires=[
         "ryu==4.34",  # the last release; controller/runtime/launcher.py says what it needs
         "eventlet==0.41.3",

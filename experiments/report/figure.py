@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import matplotlib as mpl
@@ -19,6 +20,7 @@ from experiments.report.table import setting
 
 # From Okabe and Ito's set, distinct to colour-blind eyes; every series also differs in form.
 _WORKLOAD, _BACKGROUND, _QUEUE, _LEVEL = "#0072B2", "#E69F00", "#56B4E9", "#444444"
+_FLOWS = ("#0072B2", "#56B4E9", "#009E73", "#F0E442", "#E69F00", "#D55E00", "#CC79A7", "#999999")
 _NOTICES = {
     "CN-L": ("v", "#009E73"),
     "CN-M": ("D", "#CC79A7"),
@@ -28,6 +30,7 @@ _NOTICES = {
 _THRESHOLD = {"CN-L": "low", "CN-M": "mid", "CN-H": "high"}
 _QUEUE_BINS = 1200
 _GOODPUT_BINS = 2
+_TITLE_WIDTH = 72
 _HEADROOM = 1.15
 _BESIDE: dict[str, Any] = {
     "xycoords": ("axes fraction", "data"),
@@ -62,7 +65,7 @@ def _comparison(panel: SubFigure, runs: Sequence[Run]) -> None:
         rows[1][column].margins(x=0.01)
     rows[0][0].set_ylabel("goodput, stacked [Mb/s]")
     rows[1][0].set_ylabel("queue at the bottleneck [KiB]")
-    panel.suptitle(setting(runs[0]), fontsize=10.5)
+    panel.suptitle(fill(setting(runs[0]), _TITLE_WIDTH * len(runs)), fontsize=10.5)
     for row in rows:
         handles, labels = row[0].get_legend_handles_labels()
         row[0].legend(
@@ -73,11 +76,11 @@ def _comparison(panel: SubFigure, runs: Sequence[Run]) -> None:
 
 def _goodput(axes: Axes, run: Run) -> None:
     link_mbps = run.data["roles"]["bottleneck_bps"] / 1e6
-    shown = [("workload_bytes", _WORKLOAD, run.workload.name)]
+    shown = _series(run)
     if run.has_background:
-        shown.append(("background_bytes", _BACKGROUND, "background flow"))
-    names, colours, labels = zip(*shown, strict=True)
-    at_s, rates = _rates(run, *names)
+        shown.append((run.data["background_bytes"], _BACKGROUND, "background flow"))
+    series, colours, labels = zip(*shown, strict=True)
+    at_s, rates = _rates(run, series)
     axes.stackplot(at_s, *rates, colors=colours, step="post", labels=labels)
     axes.axhline(link_mbps, color=_LEVEL, linewidth=0.9)
     axes.annotate("link", (1.0, link_mbps), **_BESIDE)
@@ -93,9 +96,21 @@ def _goodput(axes: Axes, run: Run) -> None:
     )
 
 
-def _rates(run: Run, *names: str) -> tuple[npt.NDArray[Any], list[npt.NDArray[Any]]]:
+def _series(run: Run) -> list[tuple[Mapping[str, Any], str, str]]:
+    """Return what the workload has received, with colour and label: of each sender if its flows are
+    recorded over time, and they are few."""
+    each = [flow for flow in run.flows if "received" in flow]
+    if not 1 < len(each) <= len(_FLOWS):
+        return [(run.data["workload_bytes"], _WORKLOAD, run.workload.name)]
+    return [
+        (flow["received"], colour, flow["src"]) for flow, colour in zip(each, _FLOWS, strict=False)
+    ]
+
+
+def _rates(
+    run: Run, series: Sequence[Mapping[str, Any]]
+) -> tuple[npt.NDArray[Any], list[npt.NDArray[Any]]]:
     """Return series of bytes as Mb/s over the same seconds since the workload began."""
-    series: list[Mapping[str, Any]] = [run.data[name] for name in names]
     width_ns = series[0]["bin_ns"] * _GOODPUT_BINS
     begin = min(one["start_ns"] for one in series) // width_ns
     end = max(one["start_ns"] + len(one["bytes"]) * one["bin_ns"] for one in series) // width_ns + 1

@@ -5,7 +5,7 @@ Flows are short below 100 kB, long above 1 MB, as in DCTCP's and pFabric's paper
 between. The slowdown of a flow is its time over the least it could take on the idle link
 (``Wire.ideal_ns``), whose round-trip time is the delay that was asked for. It is the same whatever
 the scheme, and whatever else the machine did; what the machine takes for a packet, 0.1 to 0.2 ms
-each way, counts as slowdown, so that the shortest flows have one of 2 to 4 even alone.
+each way, counts as slowdown, so that a flow of one full packet has one of 3 to 4 even alone.
 """
 
 from collections.abc import Callable, Mapping, Sequence

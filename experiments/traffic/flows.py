@@ -53,7 +53,8 @@ _OPENING_TIMEOUT_S = 10.0
 _LONGEST_WAIT_S = 0.1
 # Sockets to be looked after at once, so that what is due in the meantime need not wait for long.
 _AT_ONCE = 32
-_SPARE = 4
+# Sockets of each host that are made before the first flow.
+_SPARE, _MOST_SPARE = 4, 2000
 _BACKLOG = 512
 
 
@@ -130,7 +131,7 @@ class Generator:
             self._listeners[listener.fileno()] = name, listener
             self._poll.register(listener.fileno(), select.EPOLLIN)
         for name, count in Counter(self._opens(way) for way in ways).items():
-            spare = count if self._plan.fresh else _SPARE
+            spare = min(count, _MOST_SPARE) if self._plan.fresh else _SPARE
             self._spare[name].extend(self._sockets(name, spare))
         if self._plan.fresh:
             return

@@ -8,14 +8,15 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
 
 from experiments.measure import validity
+from experiments.report import figure, summary, table
 from experiments.report import flows as report
-from experiments.report import summary, table
 from experiments.statistics import jain, percentile
 from experiments.traffic.flows import Generator, Host
 from experiments.traffic.plan import Flow, Plan
@@ -237,7 +238,7 @@ def lasting(start_s: float, end_s: float, rates_mbps: Sequence[float]) -> dict[s
     return flow(start_s * 1e3, end_s * 1e3, sum(per_bin), received=series, kind="long")
 
 
-def test_fairness_over_time() -> None:
+def test_fairness_over_time(tmp_path: Path) -> None:
     """Alone with 100, then 75 and 25 Mb/s together, then the other one alone."""
     flows = [lasting(0, 4, [100, 100, 75, 75]), lasting(2, 6, [25, 25, 100, 100])]
     found = report.phases(flows)
@@ -250,4 +251,6 @@ def test_fairness_over_time() -> None:
     figures = {one.name: one.value for one in report.figures(of(flows))}
     assert figures["jain_min"] == figures["jain_mean"] == pytest.approx(jain([75, 25]), abs=1e-3)
     assert figures["share_min_mbps"] == pytest.approx(25)
+    figure.draw([[of(flows)]], tmp_path / "staggered.png")
+    assert (tmp_path / "staggered.png").stat().st_size > 0
     assert "long_flows" not in figures, "a flow that ends by the clock has no time of its own"
