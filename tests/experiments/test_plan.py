@@ -1,8 +1,10 @@
 """Plans have the load, the times and the order that they are to have. Nothing is sent here."""
 
+import heapq
 import json
 import random
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import pairwise, permutations
 
@@ -100,6 +102,44 @@ def test_frames_are_counted_for_every_flow() -> None:
     mean = sum(wire.frames_bytes(size) for size in range(1, 4001)) / 4000
     rate = rate_of_load(0.5, sizes, 1e8, wire)
     assert rate == pytest.approx(0.5e8 / 8 / mean, rel=0.001)
+
+
+def shared_evenly(flows: Sequence[Flow], link_bps: float) -> list[float]:
+    """The slowdowns of flows that share a link evenly, in virtual time: each gets 1/n of it while n
+    are there. ``served`` is what each that was there all the time would have got by now."""
+    served = now_s = 0.0
+    active: list[tuple[float, float, float]] = []
+    slowdowns = []
+
+    def drain(until_s: float) -> None:
+        nonlocal served, now_s
+        while active and now_s + (active[0][0] - served) * len(active) <= until_s:
+            now_s += (active[0][0] - served) * len(active)
+            served, began_s, alone_s = heapq.heappop(active)
+            slowdowns.append((now_s - began_s) / alone_s)
+        served += (until_s - now_s) / len(active) if active else 0
+        now_s = until_s
+
+    for flow in sorted(flows, key=lambda flow: flow.at_ns):
+        drain(flow.at_ns / 1e9)
+        alone_s = GROUND.wire.ideal_ns(flow.size_bytes, link_bps, 0, 1) / 1e9
+        heapq.heappush(active, (served + alone_s, now_s, alone_s))
+    drain(1e9)
+    return slowdowns
+
+
+@pytest.mark.parametrize(
+    ("name", "load", "seconds"),
+    [("fixed-size", 0.3, 100), ("fixed-size", 0.8, 200), ("web-search", 0.5, 20_000)],
+)
+def test_slowdown_of_an_even_share(name: str, load: float, seconds: float) -> None:
+    """It is 1 / (1 - load) whatever the sizes (processor sharing): so times, sizes, load and ideal
+    time fit together."""
+    flows = planned(name, load=load, seconds=seconds).flows
+    slowdowns = shared_evenly(flows, GROUND.bottleneck_bps)
+    assert len(slowdowns) == len(flows)
+    assert min(slowdowns) == pytest.approx(1)
+    assert sum(slowdowns) / len(slowdowns) == pytest.approx(1 / (1 - load), rel=0.05)
 
 
 def test_staggered() -> None:
