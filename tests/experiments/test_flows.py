@@ -19,6 +19,7 @@ from experiments.report import figure, summary, table
 from experiments.report import flows as report
 from experiments.statistics import jain, percentile
 from experiments.traffic.flows import Generator, Host
+from experiments.traffic.keeping import Keeping
 from experiments.traffic.plan import Flow, Plan
 from experiments.traffic.wire import Wire
 from recorded import MS, START_NS, data, run
@@ -119,6 +120,17 @@ def test_what_does_not_end_is_given_up() -> None:
     assert done["flows"] == []
     assert done["generator"]["unfinished"] == 2
     assert not validity.all_ended(done["generator"]).holds
+
+
+def test_what_is_late_is_counted() -> None:
+    keeping = Keeping()
+    keeping.late_ns.extend([*range(0, 98 * 10_000, 10_000), 5 * MS, 5 * MS + 1])
+    keeping.turn_ns.extend([MS] * 99 + [7 * MS])
+    found = keeping.as_record()
+    assert (found["moments"], found["late_moments"]) == (100, 1)
+    assert (found["late_p50_ms"], found["late_p99_ms"]) == (0.49, 5)
+    assert (found["turn_p99_ms"], found["turn_max_ms"]) == (1, 7)
+    assert min(found["ran_share"], found["waited_share"]) >= 0
 
 
 @pytest.mark.parametrize(
