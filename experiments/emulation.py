@@ -9,7 +9,6 @@ import argparse
 import json
 import os
 import platform
-import re
 import shutil
 import sys
 import time
@@ -31,7 +30,6 @@ from experiments.workloads.long_flows import long_flows
 from testbed import sandbox
 from testbed.bed import Bed, BedError
 from testbed.command import CommandError
-from testbed.command import run as run_command
 from testbed.controller import ControllerError
 from testbed.dctcp import DctcpError
 from testbed.host import HostError
@@ -45,7 +43,6 @@ _LOGS = (
     "ovs/ovs-vswitchd.log",
     "workload.log",
 )
-_PING = re.compile(r"= (?P<min>[\d.]+)/(?P<avg>[\d.]+)/(?P<max>[\d.]+)/")
 _EXPECTED = (
     BedError, CommandError, ControllerError, DctcpError, HostError, OvsError, ShapingError,
     TimeoutError, ProgramError, counters.MeasurementError, sandbox.SandboxError,
@@ -76,8 +73,8 @@ class Emulation:
             "bed": asdict(bed.config),
             "environment": self._environment(),
             "roles": asdict(roles),
-            "idle_rtt_ms": self._idle_rtt_ms(),
-        } | observation.settings(bed)
+            "idle_rtt_ms": observation.idle_rtt(bed),
+        }
         with observation.Observation(bed) as seen:
             record |= self._drive()
         record |= seen.record | observation.controller(bed, seen.record["start_ns"])
@@ -114,16 +111,6 @@ class Emulation:
             "workload_bytes": done.received,
             "processors": self._processors.as_record(),
         }
-
-    def _idle_rtt_ms(self) -> dict[str, float]:
-        sender, receiver = (
-            self.bed.host(n) for n in (self.bed.roles.senders[0], self.bed.roles.receiver)
-        )
-        shown = run_command(["ping", "-q", "-c", "20", "-i", "0.01", sender.IP()], pid=receiver.pid)
-        times = _PING.search(shown)
-        if times is None:
-            raise BedError(f"ping shows no round-trip times: {shown}")
-        return {name: float(value) for name, value in times.groupdict().items()}
 
     def _environment(self) -> dict[str, Any]:
         return {

@@ -92,6 +92,18 @@ class Bed:
         """The switch whose port is the bottleneck."""
         return self.switch(self.roles.switch)
 
+    def switches_between(self, one: Host, other: Host) -> int:
+        """Return how many switches the shortest way between two hosts passes."""
+        neighbours: dict[str, set[str]] = {}
+        for near, far in self.net.topo.links():
+            neighbours.setdefault(near, set()).add(far)
+            neighbours.setdefault(far, set()).add(near)
+        reached, links = {one.name}, 0
+        while other.name not in reached:
+            reached |= {far for near in reached for far in neighbours[near]}
+            links += 1
+        return links - 1
+
     def require_forwarding(self) -> None:
         """Have every host reach every receiver. Raises BedError naming those that do not.
 

@@ -25,6 +25,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from experiments.bench.valid import VoidRuns, reasons
 from experiments.measure import observation, validity
 from experiments.measure.netstat import TIMEOUTS
 from experiments.measure.sampling import Processors
@@ -41,7 +42,6 @@ from testbed.bed import Bed
 from testbed.config import BedConfig, HostSettings
 
 KB = 1024
-MOST_VOID_RUNS = 2
 USUAL_RATE_MBPS = 100
 _BUFFER_BYTES = 64 * 1024
 _LEAST_ROUNDS, _MOST_ROUNDS = 3, 100
@@ -117,12 +117,12 @@ class Network:
         self.spec = spec
         self.objects = _objects(bed.run_dir / "objects", spec.sizes)
         self.log = bed.run_dir / "workload.log"
-        self.settings = observation.settings(bed)
-        self._void: Counter[tuple[str, int]] = Counter()
+        self.idle_rtt_ms = observation.idle_rtt(bed)
+        self._void = VoidRuns(lambda line: _print(f"  {line}"))
 
     def valid_run(self, contender: str, size: int, number: int) -> list[dict[str, Any]]:
-        """Return the record of a run, after those of runs that were not valid and therefore done
-        again: at most MOST_VOID_RUNS for each contender and size. All are reported and kept."""
+        """Return the record of a run, after those of void ones (``experiments.bench.valid``), of
+        each contender and size. All are reported and kept."""
         records = []
         while True:
             name = f"{contender}-{size_name(size)}-{number}"
@@ -131,14 +131,13 @@ class Network:
             except (FountainError, ProgramError) as failed:
                 record = {"contender": contender, "size": size, "void": [str(failed)]}
                 queue = parse("")
-            void = bool(record["void"])
-            if void:
-                self._void[contender, size] += 1
-                name += f"-void{self._void[contender, size]}"
-            _keep(Path(self.spec.records) / name, record, queue)
             _say(self.spec, record, f"run {number} of {self.spec.repeats}")
+            again = self._void.again((contender, size), record["void"])
+            if record["void"]:
+                name += f"-void{self._void.counts[contender, size]}"
+            _keep(Path(self.spec.records) / name, record, queue)
             records.append(record)
-            if not void or self._void[contender, size] > MOST_VOID_RUNS:
+            if not again:
                 return records
 
     def run(self, contender: str, size: int) -> tuple[dict[str, Any], QueueTrace]:
@@ -153,7 +152,8 @@ class Network:
             else:
                 told = self._read(size, count)
             told["processors"] = processors.as_record()
-        record = told | self.settings | seen.record | {"contender": contender, "size": size}
+        record = told | seen.record | {"contender": contender, "size": size}
+        record["idle_rtt_ms"] = self.idle_rtt_ms
         record |= observation.controller(self.bed, seen.record["start_ns"])
         if isinstance(mode, AtpMode):
             record["atp"] = atp_counters(told["said"], ends)
@@ -167,11 +167,7 @@ class Network:
             checks.append(validity.connected(record["events"]))
             checks.append(validity.without_errors(record["controller_errors"]))
         record["checks"] = [asdict(check) for check in checks]
-        record["void"] = [
-            f"{check.name}: {check.measured}; should be: {check.bound}"
-            for check in checks
-            if not check.holds
-        ]
+        record["void"] = reasons(checks)
         return record, seen.queue
 
     def _serving(
@@ -282,9 +278,11 @@ def _say(spec: RunsSpec, record: dict[str, Any], which: str) -> None:
     if "round_s" in record:
         goodput = sum(record["round_bytes"]) * 8e-6 / sum(record["round_s"])
         said += f": {goodput:.1f} Mb/s, {record['timeouts']} timeouts, {record['dropped']} drops"
-    print(f"  {said}", file=sys.stderr, flush=True)
-    for reason in record["void"]:
-        print(f"  not valid: {reason}", file=sys.stderr, flush=True)
+    _print(f"  {said}")
+
+
+def _print(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
 
 
 def main() -> None:
