@@ -1,6 +1,7 @@
 """Records what a test bed carries and loses during a block, and what ``validity`` goes by."""
 
 import re
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from types import TracebackType
@@ -43,6 +44,7 @@ class Observation:
     def __enter__(self) -> Self:
         bed = self._bed
         bed.ovs.appctl("netdev-egress/trace-start", bed.roles.bottleneck, str(_TRACE_RECORDS))
+        self._hosts = {host.name: host.tcp_settings() for host in bed.hosts}
         self._before = counters.snapshot(bed)
         self._measuring.enter_context(self._far_end)
         self._measuring.enter_context(self._departures)
@@ -80,7 +82,7 @@ class Observation:
             )
             | {"not_recorded": self._departures.lost},
             # Only now: reading them takes the processors' time.
-            **settings(bed),
+            **settings(bed, since=self._hosts),
         }
 
 
@@ -145,12 +147,19 @@ def require_extension(bed: Bed) -> None:
             )
 
 
-def settings(bed: Bed) -> dict[str, Any]:
+def settings(bed: Bed, since: Mapping[str, Mapping[str, str]] | None = None) -> dict[str, Any]:
     """Return the settings of the hosts of ``bed``, and where these, a queue or a device differ from
-    what was asked for."""
+    what was asked for; ``since`` has settings of hosts that were read before."""
+    hosts = {host.name: host.tcp_settings() for host in bed.hosts}
+    changed = [
+        f"{name}: {what} was {was[what]}, is {hosts[name].get(what)}"
+        for name, was in (since or {}).items()
+        for what in was
+        if hosts[name].get(what) != was[what]
+    ]
     return {
-        "hosts": {host.name: host.tcp_settings() for host in bed.hosts},
-        "settings_faults": [fault for host in bed.hosts for fault in host.settings_faults()],
+        "hosts": hosts,
+        "settings_faults": [f for host in bed.hosts for f in host.settings_faults()] + changed,
         "qdisc_faults": _qdisc_faults(bed),
         "offload_faults": [
             fault

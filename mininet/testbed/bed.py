@@ -121,6 +121,7 @@ class Bed:
         silent = [name for name, probe in probes if _status(probe) != 0]
         if silent:
             raise BedError(f"no answer within {_FORWARD_TIMEOUT_S} s: {', '.join(silent)}")
+        self.ovs.put_release_first()
 
     def _named(self, name: str, kind: str, nodes: Sequence[Any]) -> Any:
         for node in nodes:

@@ -68,7 +68,7 @@ def play(spec: TurnSpec) -> dict[str, Any]:
     played: dict[str, Any] = {}
     with Bed(bed_config(setting, spec.contender)) as bed:
         bed.require_forwarding()
-        settings = observation.settings(bed)
+        idle_rtt_ms = observation.idle_rtt(bed)
         stolen = Stolen()
         before = counters.snapshot(bed)
         with Stage(bed, ipv6=setting.ipv6) as stage:
@@ -76,11 +76,14 @@ def play(spec: TurnSpec) -> dict[str, Any]:
                 played[name] = _one(stage, by_name[name])
                 _say(spec, begun_s, name, played[name])
         after = counters.snapshot(bed)
+        settings = observation.settings(bed)
         assert bed.controller is not None
         bed.controller.require_running()
         checks = [
+            validity.idle_round_trip(idle_rtt_ms),
             _nothing_lost(counters.by_kind_of_loss(before, after, bed.roles.bottleneck)),
             validity.no_faults("qdiscs as asked", settings["qdisc_faults"]),
+            validity.no_faults("offloads off", settings["offload_faults"]),
             validity.no_faults("host settings as printed", settings["settings_faults"]),
             validity.connected(_events(bed, before.time_ns)),
             validity.without_errors(errors_in(bed.controller.log.read_text(errors="replace"))),
