@@ -3,6 +3,7 @@
 import json
 import os
 import platform
+import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -80,6 +81,8 @@ def run(
             arguments |= {"records": records}
             if comparison.host:
                 arguments["host"] = dict(comparison.host)
+        elif comparison.host:
+            print(f"{name:10} has hosts of its own: as without --hosts", file=sys.stderr)
         words = (name, group.module, json.dumps(arguments))
         try:
             found = sandboxed.result("experiments.bench.in_sandbox", *words)

@@ -40,6 +40,8 @@ class Bed:
         self.events = run_dir / "events.jsonl"
         self.ovs = Ovs(find_prefix(config.ovs_prefix), run_dir / "ovs")
         self.controller: Controller | None = None
+        # As read back from the kernel, if hosts have DCTCP.
+        self.dctcp_gain: float | None = None
         self.net: Mininet
         self._registered = ExitStack()
 
@@ -164,8 +166,9 @@ class Bed:
         wanted = self.config.host
         if wanted.congestion_control != dctcp.NAME:
             return wanted
-        name = self._registered.enter_context(dctcp.Dctcp()).name
-        return replace(wanted, congestion_control=name)
+        made = dctcp.Dctcp(dctcp.GAIN if wanted.dctcp_gain is None else wanted.dctcp_gain)
+        self.dctcp_gain = self._registered.enter_context(made).gain
+        return replace(wanted, congestion_control=made.name)
 
     def _controller(self, scheme: str) -> Controller:
         roles, config = self.roles, self.config

@@ -5,9 +5,10 @@ noisy minute, or the first place, does not always fall to the same one. Each tur
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from experiments.bench import sandboxed
 from experiments.bench.apps.figures import Figures, Turn, failures, of_setting, order, void, wanted
@@ -26,8 +27,10 @@ def run(
     repeats: int,
     records: str,
     quick: bool = False,
+    host: Mapping[str, Any] | None = None,
 ) -> Figures:
-    """Measure; see ``experiments.bench``. The baseline is always among the ``schemes``.
+    """Measure; see ``experiments.bench``. The baseline is always among the ``schemes``; ``host``
+    has fields of HostSettings.
     Workloads that failed in a turn have the figures of the other turns, and are named as
     missing."""
     chosen = SETTINGS[setting]
@@ -50,7 +53,7 @@ def run(
     for number in range(repeats):
         for name in order(names, number):
             label = f"{setting:<10} turn {number + 1} of {repeats}"
-            spec = json.dumps(asdict(TurnSpec(setting, name, workloads, label)))
+            spec = json.dumps(asdict(TurnSpec(setting, name, workloads, label, host or {})))
             while True:
                 try:
                     turn = sandboxed.result("experiments.bench.apps.turn", spec)

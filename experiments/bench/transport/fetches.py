@@ -20,7 +20,7 @@ import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ from experiments.measure import observation, validity
 from experiments.measure.netstat import TIMEOUTS
 from experiments.measure.sampling import Processors
 from experiments.measure.trace import QueueTrace, parse
-from experiments.runner import RECEIVE_BUFFER_BYTES, incast
+from experiments.runner import incast, usual_host
 from experiments.schemes import over_atp, over_lttp, scheme, without_regulation
 from experiments.traffic import fountain
 from experiments.traffic.fountain import AtpMode, Fetched, FountainError, Mode, Place, Server
@@ -39,7 +39,7 @@ from experiments.traffic.reader import IncastSpec
 from experiments.workloads import reads
 from testbed import sandbox
 from testbed.bed import Bed
-from testbed.config import BedConfig, HostSettings
+from testbed.config import BedConfig
 
 KB = 1024
 USUAL_RATE_MBPS = 100
@@ -53,7 +53,8 @@ class RunsSpec:
     """What is fetched in one network: from ``servers``, ``sizes`` in bytes each, by each of
     ``contenders`` (schemes over LTTP or ATP, or the one over TCP that the network is made for),
     ``repeats`` times, over links of ``rate_mbps``. ``records`` is the folder for what each run
-    leaves. A run has ``fixed_rounds``, or some seconds' worth."""
+    leaves. A run has ``fixed_rounds``, or some seconds' worth. ``host`` has fields of HostSettings,
+    beneath what the scheme sets."""
 
     servers: int
     sizes: Sequence[int]
@@ -63,6 +64,7 @@ class RunsSpec:
     records: str
     rate_mbps: int = USUAL_RATE_MBPS
     fixed_rounds: int | None = None
+    host: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         unknown = set(self.contenders) - {*over_lttp(), *over_atp(), self.tcp}
@@ -83,20 +85,24 @@ def rounds(servers: int, size_bytes: int, rate_mbps: int = USUAL_RATE_MBPS) -> i
     return min(max(wanted, _LEAST_ROUNDS), _MOST_ROUNDS)
 
 
-def bed_config(tcp: str, servers: int, rate_mbps: int = USUAL_RATE_MBPS) -> BedConfig:
+def bed_config(
+    tcp: str,
+    servers: int,
+    rate_mbps: int = USUAL_RATE_MBPS,
+    host: Mapping[str, Any] | None = None,
+) -> BedConfig:
     """Return the network: queues and hosts as the TCP scheme has them, and a controller only if it
-    regulates."""
-    chosen = scheme(tcp)
-    return BedConfig(
-        topology="star",
-        senders=incast(servers, 1).senders,
-        scheme=None if tcp in without_regulation() else chosen.regulation,
-        controller=chosen.controller,
-        rate_bps=rate_mbps * 1_000_000,
-        bottleneck_limit_bytes=_BUFFER_BYTES,
-        queue=chosen.queue,
-        host=chosen.host.over(HostSettings(rmem_max_bytes=RECEIVE_BUFFER_BYTES)),
+    regulates. ``host`` has fields of HostSettings."""
+    config = scheme(tcp).on(
+        BedConfig(
+            topology="star",
+            senders=incast(servers, 1).senders,
+            rate_bps=rate_mbps * 1_000_000,
+            bottleneck_limit_bytes=_BUFFER_BYTES,
+            host=usual_host(**(host or {})),
+        )
     )
+    return replace(config, scheme=None) if tcp in without_regulation() else config
 
 
 def places(bed: Bed, servers: int) -> list[Place]:
@@ -225,7 +231,7 @@ class Network:
 
 def measure(spec: RunsSpec) -> list[dict[str, Any]]:
     """Do all runs of ``spec``, contenders in turns; return what ``_KEPT`` names of each."""
-    with Bed(bed_config(spec.tcp, spec.servers, spec.rate_mbps)) as bed:
+    with Bed(bed_config(spec.tcp, spec.servers, spec.rate_mbps, spec.host)) as bed:
         bed.require_forwarding()
         observation.require_extension(bed)
         network = Network(bed, spec)

@@ -36,14 +36,16 @@ def run(
     records: str,
     sizes_kb: Sequence[int] = SIZES_KB,
     rate_mbps: int = USUAL_RATE_MBPS,
+    host: Mapping[str, Any] | None = None,
 ) -> Figures:
     """Measure; see ``experiments.bench``. ``schemes`` are over LTTP, or the same without a
-    controller. Figures over links of another rate than the usual have it in their names."""
+    controller. ``host`` has fields of HostSettings. Figures over links of another rate than the
+    usual have it in their names."""
     known = {*over_lttp(), *without_regulation()}
     if unknown := set(schemes) - known:
         raise ValueError(f"this compares {', '.join(sorted(known))}, not {', '.join(unknown)}")
     sizes = [size_kb * KB for size_kb in sizes_kb]
-    spec = RunsSpec(servers, sizes, (), USUAL, repeats, records, rate_mbps)
+    spec = RunsSpec(servers, sizes, (), USUAL, repeats, records, rate_mbps, host=host or {})
     runs, missing = in_networks(schemes, spec, progress)
     found = figures(runs, servers, rate_mbps)
     if missing:
