@@ -7,6 +7,7 @@ from typing import Any, Generic, TypeVar
 from experiments.bench.valid import VoidRuns, reasons
 from experiments.measure import observation, validity
 from experiments.measure.sampling import Processors
+from experiments.measure.trace import QueueTrace
 from testbed.bed import Bed
 
 Found = TypeVar("Found")
@@ -14,10 +15,12 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True)
 class Watched(Generic[Found]):
-    """What was ``found``, the network's ``record``, and why it is ``void``, if it is."""
+    """What was ``found``, the network's ``record`` and the bottleneck's ``queue``, and why it is
+    ``void``, if it is."""
 
     found: Found
     record: Mapping[str, Any]
+    queue: QueueTrace
     void: list[str]
 
 
@@ -45,7 +48,7 @@ def watched(
     if bed.controller is not None:
         checks.append(validity.connected(record["events"]))
         checks.append(validity.without_errors(record["controller_errors"]))
-    return Watched(found, record, reasons(checks))
+    return Watched(found, record, seen.queue, reasons(checks))
 
 
 def until_valid(
