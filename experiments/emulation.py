@@ -21,9 +21,11 @@ from controller import __version__ as controller_version
 from experiments.measure import counters, observation, trace, validity
 from experiments.measure.record import FORMAT, QUEUE, RECORD
 from experiments.measure.sampling import Processors
+from experiments.network.acc import beneath
 from experiments.runner import VOID, RunSpec, bed_config
 from experiments.schemes import scheme
 from experiments.traffic.clock import ByteBins
+from experiments.traffic.fountain import FountainError
 from experiments.traffic.program import ProgramError
 from experiments.workloads import span_ns
 from experiments.workloads.long_flows import long_flows
@@ -45,7 +47,7 @@ _LOGS = (
 )
 _EXPECTED = (
     BedError, CommandError, ControllerError, DctcpError, HostError, OvsError, ShapingError,
-    TimeoutError, ProgramError, counters.MeasurementError, sandbox.SandboxError,
+    TimeoutError, ProgramError, FountainError, counters.MeasurementError, sandbox.SandboxError,
 )  # fmt: skip
 
 
@@ -75,8 +77,10 @@ class Emulation:
             "roles": asdict(roles),
             "idle_rtt_ms": observation.idle_rtt(bed),
         }
-        with observation.Observation(bed) as seen:
-            record |= self._drive()
+        with beneath(scheme(self.spec.scheme), bed, self.log) as layers:
+            with observation.Observation(bed) as seen:
+                record |= self._drive()
+            record["acc"] = layers.counted()
         record |= seen.record | observation.controller(bed, seen.record["start_ns"])
         return record, seen.queue
 

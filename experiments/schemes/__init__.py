@@ -31,7 +31,9 @@ class Scheme:
     queue of every switch port is set to (ovs-vswitchd.conf.db(5), QoS type weir). ``regulation`` is
     the controller's regulation scheme: weir, sdtcp, none; with None there is no controller, and
     switches learn by themselves. ``controller`` has more of the controller's configuration, by
-    section. ``fetch`` says that LTTP or ATP carries the data, and how; None means TCP.
+    section. ``fetch`` says that LTTP or ATP carries the data, and how; None means TCP. ``acc`` is
+    what TCP-ACC's layer beneath the TCP of all hosts codes (``fountain acc up --coding``); None:
+    there is no such layer.
     """
 
     name: str
@@ -42,6 +44,7 @@ class Scheme:
     regulation: str | None = "none"
     controller: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     fetch: Mode | AtpMode | None = None
+    acc: str | None = None
 
     def on(self, config: BedConfig) -> BedConfig:
         """Return the test bed ``config`` under this scheme: all of its parts, or none.

@@ -30,6 +30,7 @@ from experiments.measure import observation, validity
 from experiments.measure.netstat import TIMEOUTS
 from experiments.measure.sampling import Processors
 from experiments.measure.trace import QueueTrace, parse
+from experiments.network.acc import beneath
 from experiments.runner import incast, usual_host
 from experiments.schemes import over_atp, over_lttp, scheme, without_regulation
 from experiments.traffic import fountain
@@ -235,13 +236,14 @@ def measure(spec: RunsSpec) -> list[dict[str, Any]]:
         bed.require_forwarding()
         observation.require_extension(bed)
         network = Network(bed, spec)
-        return [
-            {key: record[key] for key in _KEPT if key in record}
-            for number in range(1, spec.repeats + 1)
-            for size in spec.sizes
-            for name in spec.contenders
-            for record in network.valid_run(name, size, number)
-        ]
+        with beneath(scheme(spec.tcp), bed, network.log):
+            return [
+                {key: record[key] for key in _KEPT if key in record}
+                for number in range(1, spec.repeats + 1)
+                for size in spec.sizes
+                for name in spec.contenders
+                for record in network.valid_run(name, size, number)
+            ]
 
 
 _KEPT = (
