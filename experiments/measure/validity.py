@@ -15,6 +15,7 @@ RATE_TOLERANCE = 0.02
 WINDOW_NS = 1_000_000_000
 MIN_IDLE_SHARE = 0.20
 MAX_SWITCH_WAIT_SHARE = 0.10
+_NOTABLE_SHARE = 0.01
 # What switches and hosts themselves may add to a round trip through an idle network.
 MAX_IDLE_RTT_MS = 1.0
 
@@ -149,9 +150,12 @@ def lost_at(places_by_kind: Mapping[str, Mapping[str, int]]) -> list[str]:
 def processors(shares: Mapping[str, float]) -> Check:
     """The machine was fast enough: processors were idle at times, and the switch rarely waited."""
     idle, wait = enough_idle(shares["idle_share"]), shares["switch_wait_share"]
+    # Who is to blame; the hypervisor is not known to all records.
+    stolen = shares.get("stolen_share", 0.0)
     return Check(
         idle.name,
-        f"{idle.measured}, the switch waited {wait:.0%} of the time",
+        f"{idle.measured}, the switch waited {wait:.0%} of the time"
+        + f", the hypervisor took {stolen:.0%}" * (stolen >= _NOTABLE_SHARE),
         f"{idle.bound}, waiting at most {MAX_SWITCH_WAIT_SHARE:.0%}",
         idle.holds and wait <= MAX_SWITCH_WAIT_SHARE,
     )

@@ -106,6 +106,12 @@ def test_a_check_tells_what_and_where() -> None:
     assert check.bound == "none in: kernel qdiscs, hosts"
 
 
+def test_it_says_what_a_hypervisor_took() -> None:
+    busy = IDLE | {"stolen_share": 0.2}
+    (check,) = [one for one in checks(data(processors=busy)) if one.name == "processors"]
+    assert check.measured.endswith(", the hypervisor took 20%")
+
+
 def test_the_busiest_second_is_found_among_slower_ones() -> None:
     steps = [5] * 10 + [10] * 10 + [5] * 10
     received = [sum(steps[:k]) for k in range(31)]
