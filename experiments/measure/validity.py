@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from experiments.schemes import scheme
-from experiments.workloads import span_ns
+from experiments.workloads import from_record, span_ns
 
 RATE_TOLERANCE = 0.02
 WINDOW_NS = 1_000_000_000
@@ -45,8 +45,9 @@ class Check:
 def checks(record: Mapping[str, Any]) -> list[Check]:
     """Return every check of a run, from what ``experiments.runner`` has recorded."""
     spec = record["spec"]
+    filled = spec["background"] or from_record(spec["workload"]).fills
     return [
-        *network_checks(record, record["roles"]["bottleneck_bps"], filled=spec["background"]),
+        *network_checks(record, record["roles"]["bottleneck_bps"], filled=filled),
         connected(record["events"]),
         without_errors(record["controller_errors"]),
         *([notices_heard(record)] if scheme(spec["scheme"]).reacts else []),

@@ -62,12 +62,14 @@ class Workload:
     ``bed.roles.receiver``.
 
     ``name`` is what the command line calls it, ``about`` a line for help texts, ``unit`` what one
-    operation is. Every field has a default, ``senders`` too.
+    operation is. ``fills`` says that it has enough to send to fill the bottleneck link all the
+    time. Every field has a default, ``senders`` too.
     """
 
     name: ClassVar[str]
     about: ClassVar[str]
     unit: ClassVar[str] = "operation"
+    fills: ClassVar[bool] = False
     senders: int
 
     @property

@@ -89,6 +89,13 @@ def test_without_a_background_flow_the_link_need_not_be_full(mbps: float, holds:
     assert verdicts(spec=spec, far_end=far_end(mbps))["shaped rate"] is holds
 
 
+def test_long_flows_fill_it_by_themselves() -> None:
+    spec = data()["spec"] | {"background": False}
+    spec["workload"] = {"name": "long-flows", "senders": 2, "seconds": 2.0}
+    assert not verdicts(spec=spec, far_end=far_end(60))["shaped rate"]
+    assert verdicts(spec=spec, far_end=far_end(99))["shaped rate"]
+
+
 def test_what_never_waits_is_not_spaced() -> None:
     idle = SPACING | {"gaps": 0, "p99_error_us": None}
     assert verdicts(spacing=idle)["spacing of departures"]
