@@ -1,8 +1,7 @@
 """Barrier reads over DCTCP, for each threshold K and each gain g, in a network of its own for each.
 
 Star, 100 Mb/s, 64 KiB, hosts as benchmarks have them. K is in full-size frames. What is best is the
-mean, over all numbers of senders, of the medians of goodput. The sweep that ``dctcp_tuned`` goes by
-is kept beside this file: ``sweep.csv``, a row for each run.
+mean, over all numbers of senders, of the medians of goodput. All runs go into a CSV, a row each.
 """
 
 import csv
@@ -34,7 +33,6 @@ from testbed import sandbox
 from testbed.bed import Bed
 from testbed.config import BedConfig
 
-KEPT = Path(__file__).with_name("sweep.csv")
 ROWS = "dctcp_rows"
 
 
@@ -124,7 +122,7 @@ def best(rows: Iterable[Row]) -> tuple[int, float]:
     return max(found, key=lambda which: found[which])
 
 
-def read(file: Path = KEPT) -> list[Row]:
+def read(file: Path) -> list[Row]:
     """Read what ``write`` wrote."""
     kinds = {field.name: field.type for field in fields(Row)}
     with file.open(newline="") as text:
