@@ -99,8 +99,9 @@ def spacing(queue: trace.QueueTrace, rate_bps: int, delay_us: int = 0) -> dict[s
 
 def idle_rtt(bed: Bed, sender: Host | None = None, *, more_ms: float = 0.0) -> dict[str, float]:
     """Probe the way from the receiver to ``sender`` (by default the first one) while nothing else
-    is sent: its round-trip times; ``delay``, what delays it on purpose, ``more_ms`` among it; and
-    ``links``, the time it is on links of that rate at most.
+    is sent: its round-trip times; ``delay``, what delays it on purpose, ``more_ms`` among it;
+    ``links``, the time it is on links of that rate at most; and ``ports``, how many ports of
+    switches it leaves by.
 
     Raises BedError if nothing comes back.
     """
@@ -115,7 +116,7 @@ def idle_rtt(bed: Bed, sender: Host | None = None, *, more_ms: float = 0.0) -> d
     switches = bed.switches_between(sender, receiver)
     delays_ms = 2 * switches * int(bed.config.queue.get("delay-us", 0)) / 1000
     links_ms = 2 * (switches + 1) * _PING_BYTES * 8e3 / bed.config.rate_bps
-    return found | {"delay": delays_ms + more_ms, "links": links_ms}
+    return found | {"delay": delays_ms + more_ms, "links": links_ms, "ports": 2 * switches}
 
 
 def events(bed: Bed, since_ns: int = 0) -> list[dict[str, Any]]:

@@ -16,8 +16,9 @@ WINDOW_NS = 1_000_000_000
 MIN_IDLE_SHARE = 0.20
 MAX_SWITCH_WAIT_SHARE = 0.10
 _NOTABLE_SHARE = 0.01
-# What switches and hosts themselves may add to a round trip through an idle network.
-MAX_IDLE_RTT_MS = 1.0
+# What hosts may add to a round trip through an idle network, and what each port of a switch may: a
+# millisecond through one switch. Where processors are free at once it is a third of that.
+_HOSTS_RTT_MS, _PORT_RTT_MS = 0.5, 0.25
 
 # What does not hold on a machine that has too little time for it, and may hold the next time.
 OF_A_QUIET_MACHINE = frozenset(
@@ -90,7 +91,7 @@ def idle_round_trip(rtt_ms: Mapping[str, float]) -> Check:
     """Before the workload, a round trip took as long as links and delays make it, and little
     more."""
     least = rtt_ms["delay"]
-    most = least + rtt_ms["links"] + MAX_IDLE_RTT_MS
+    most = least + rtt_ms["links"] + _HOSTS_RTT_MS + rtt_ms["ports"] * _PORT_RTT_MS
     return Check(
         "idle round trip",
         f"{rtt_ms['avg']:.2f} ms (least {rtt_ms['min']:.2f}, most {rtt_ms['max']:.2f})",

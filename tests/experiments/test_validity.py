@@ -48,7 +48,7 @@ def far_end(mbps: float) -> dict[str, list[int]]:
 
 IDLE = {"idle_share": 0.4, "switch_run_share": 0.9, "switch_wait_share": 0.02}
 SPACING = {"gaps": 900, "p99_error_us": 60.0, "frame_us": 121.12, "not_recorded": 0}
-RTT = {"min": 0.4, "avg": 0.5, "max": 0.6, "delay": 0.0, "links": 0.03}
+RTT = {"min": 0.4, "avg": 0.5, "max": 0.6, "delay": 0.0, "links": 0.03, "ports": 2}
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_what_never_waits_is_not_spaced() -> None:
 
 
 def test_a_delay_on_purpose_is_no_fault() -> None:
-    far = {"min": 20.4, "avg": 20.5, "max": 20.6, "delay": 20.0, "links": 0.03}
+    far = {"min": 20.4, "avg": 20.5, "max": 20.6, "delay": 20.0, "links": 0.03, "ports": 2}
     assert verdicts(idle_rtt_ms=far)["idle round trip"]
 
 
@@ -111,6 +111,12 @@ def test_a_check_tells_what_and_where() -> None:
     (check,) = [c for c in checks(data(lost_elsewhere=lost)) if "drops" in c.name]
     assert check.measured == "12 at h3/h3-eth0 (kernel qdiscs)"
     assert check.bound == "none in: kernel qdiscs, hosts"
+
+
+def test_more_switches_may_take_more_time() -> None:
+    far = RTT | {"avg": 1.9}
+    assert not verdicts(idle_rtt_ms=far | {"ports": 4})["idle round trip"]
+    assert verdicts(idle_rtt_ms=far | {"ports": 6})["idle round trip"]
 
 
 def test_it_says_what_a_hypervisor_took() -> None:
