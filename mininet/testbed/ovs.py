@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from testbed import builds
@@ -108,8 +109,10 @@ class Ovs:
         """Let the thread that sends packets in their time (``release=thread``) have a processor at
         once, too. It is there once a packet has come by."""
         for task in Path(f"/proc/{self.vswitchd_pid}/task").iterdir():
-            if (task / "comm").read_text().startswith(_RELEASING):
-                _put_first(int(task.name), _PRIORITY + 1)
+            # Others come and go.
+            with suppress(FileNotFoundError, ProcessLookupError):
+                if (task / "comm").read_text().startswith(_RELEASING):
+                    _put_first(int(task.name), _PRIORITY + 1)
 
     @property
     def vswitchd_pid(self) -> int:

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -71,6 +72,23 @@ def test_nothing_broken() -> None:
     # Ideally one each in 121 us.
     gap_us = np.median(np.diff(queue.departure_ns)) / 1000
     assert gap_us == pytest.approx(record["spacing"]["frame_us"], rel=0.1)
+
+
+def test_what_releases_packets_has_a_processor_at_once() -> None:
+    found = {}
+
+    @contextmanager
+    def look(bed: Bed) -> Iterator[None]:
+        for task in Path(f"/proc/{bed.ovs.vswitchd_pid}/task").iterdir():
+            policy = os.sched_getscheduler(int(task.name)) & ~os.SCHED_RESET_ON_FORK
+            found[(task / "comm").read_text().strip()] = policy
+        yield
+
+    ran(look)
+    releasing = [policy for name, policy in found.items() if name.startswith("hrtimer")]
+    assert releasing == [os.SCHED_RR]
+    # Nor have the others, which are of no hurry, become what its main thread is.
+    assert list(found.values()).count(os.SCHED_RR) == 2
 
 
 def set_up(*argv: str, host: str | None = None) -> Breaking:
