@@ -7,7 +7,7 @@ PREPARE := ./tools/prepare
 
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-dashboard check test test-long chaos lint format venv switch transport test-unit test-transport test-switch-weir test-switch \
-	test-switch-full soak soak-switch soak-atp soak-acc soak-acc-hosts fuzz fuzz-transport audit miri hostile-transport bench-switch bench-controller bench-incast bench-apps bench-codec bench-transport bench-short-flows bench-acc bench-lttp bench-bandwidth bench-dfcp bench-page \
+	test-switch-full soak soak-switch soak-atp soak-acc soak-acc-hosts fuzz fuzz-transport audit miri hostile-transport bench-switch bench-controller bench-incast bench-apps bench-codec bench-transport bench-short-flows bench-acc bench-dctcp bench-lttp bench-bandwidth bench-dfcp bench-page \
 	test-system manual page page-test screenshots package test-package clean
 
 help: ## what can be made
@@ -178,6 +178,10 @@ bench-acc: ## TCP over TCP-ACC's layer with losses, from many at once, between s
 	@$(PREPARE) packages venv rust switch bpf transport apps
 	@tools/cargo build --release --locked --quiet -p weir-bench
 	@$(BUILT) WEIR_BENCH_PREFIX="$(CARGO_RELEASE)" $(PY)/weir-experiment bench acc $(addprefix --group ,$(GROUP)) $(if $(QUICK),--quick) --out build/bench/acc.json
+
+bench-dctcp: ## which K and g are the best for DCTCP in a short buffer: build/bench/dctcp.json (20 minutes; QUICK=1: 2)
+	@$(PREPARE) packages venv switch bpf
+	@$(BUILT) $(PY)/weir-experiment bench dctcp $(addprefix --group ,$(GROUP)) $(if $(QUICK),--quick) --out build/bench/dctcp.json
 
 bench-lttp: ## LTTP, Reno and DCTCP from 1 to 120 servers, at two rates, and fairness: build/bench/lttp.json (30 minutes; QUICK=1: some of it)
 	@$(PREPARE) packages venv switch bpf transport

@@ -9,7 +9,6 @@ import argparse
 import json
 import os
 import platform
-import re
 import shutil
 import sys
 import time
@@ -22,16 +21,17 @@ from controller import __version__ as controller_version
 from experiments.measure import counters, observation, trace, validity
 from experiments.measure.record import FORMAT, QUEUE, RECORD
 from experiments.measure.sampling import Processors
+from experiments.network.acc import beneath
 from experiments.runner import VOID, RunSpec, bed_config
 from experiments.schemes import scheme
 from experiments.traffic.clock import ByteBins
+from experiments.traffic.fountain import FountainError
 from experiments.traffic.program import ProgramError
 from experiments.workloads import span_ns
 from experiments.workloads.long_flows import long_flows
 from testbed import sandbox
 from testbed.bed import Bed, BedError
 from testbed.command import CommandError
-from testbed.command import run as run_command
 from testbed.controller import ControllerError
 from testbed.dctcp import DctcpError
 from testbed.host import HostError
@@ -45,10 +45,9 @@ _LOGS = (
     "ovs/ovs-vswitchd.log",
     "workload.log",
 )
-_PING = re.compile(r"= (?P<min>[\d.]+)/(?P<avg>[\d.]+)/(?P<max>[\d.]+)/")
 _EXPECTED = (
     BedError, CommandError, ControllerError, DctcpError, HostError, OvsError, ShapingError,
-    TimeoutError, ProgramError, counters.MeasurementError, sandbox.SandboxError,
+    TimeoutError, ProgramError, FountainError, counters.MeasurementError, sandbox.SandboxError,
 )  # fmt: skip
 
 
@@ -76,10 +75,12 @@ class Emulation:
             "bed": asdict(bed.config),
             "environment": self._environment(),
             "roles": asdict(roles),
-            "idle_rtt_ms": self._idle_rtt_ms(),
-        } | observation.settings(bed)
-        with observation.Observation(bed) as seen:
-            record |= self._drive()
+            "idle_rtt_ms": observation.idle_rtt(bed),
+        }
+        with beneath(scheme(self.spec.scheme), bed, self.log) as layers:
+            with observation.Observation(bed) as seen:
+                record |= self._drive()
+            record["acc"] = layers.counted()
         record |= seen.record | observation.controller(bed, seen.record["start_ns"])
         return record, seen.queue
 
@@ -116,16 +117,6 @@ class Emulation:
             "generator": dict(done.generator),
             "processors": self._processors.as_record(),
         }
-
-    def _idle_rtt_ms(self) -> dict[str, float]:
-        sender, receiver = (
-            self.bed.host(n) for n in (self.bed.roles.senders[0], self.bed.roles.receiver)
-        )
-        shown = run_command(["ping", "-q", "-c", "20", "-i", "0.01", sender.IP()], pid=receiver.pid)
-        times = _PING.search(shown)
-        if times is None:
-            raise BedError(f"ping shows no round-trip times: {shown}")
-        return {name: float(value) for name, value in times.groupdict().items()}
 
     def _environment(self) -> dict[str, Any]:
         return {

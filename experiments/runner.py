@@ -88,23 +88,18 @@ class RunSpec:
 
 def bed_config(spec: RunSpec) -> BedConfig:
     """Return the test bed of a run."""
-    chosen = scheme(spec.scheme)
-    queue = dict(chosen.queue)
-    if spec.delay_us:
-        queue["delay-us"] = str(spec.delay_us)
-    return BedConfig(
+    config = BedConfig(
         topology=spec.topology,
         shape=spec.shape,
         senders=spec.workload.senders,
-        scheme=chosen.regulation,
         rate_bps=spec.rate_bps,
         bottleneck_limit_bytes=spec.buffer_bytes,
         edge_limit_bytes=spec.buffer_bytes if spec.workload.fills_every_port else None,
-        queue=queue,
-        host=chosen.host.over(spec.host),
+        queue={"delay-us": str(spec.delay_us)} if spec.delay_us else {},
+        host=spec.host,
         ovs_prefix=spec.ovs_prefix,
-        controller=chosen.controller,
     )
+    return scheme(spec.scheme).on(config)
 
 
 def run(spec: RunSpec, out: Path) -> int:

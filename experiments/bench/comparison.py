@@ -1,17 +1,29 @@
 """Compares schemes: does the same run under each, several times, and records all."""
 
+import shutil
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 from experiments import runner
 from experiments.bench.sandboxed import INTERRUPTED, Incomplete
+from experiments.bench.valid import VoidRuns, reasons
 from experiments.measure.record import Run
 from experiments.runner import RunSpec
 from experiments.schemes import available, scheme
 
 Figures = dict[str, float]
+
+
+class Compared(dict[str, list[Run]]):
+    """The valid runs, by name; ``void`` counts the others."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        super().__init__((name, []) for name in names)
+        self.void: Counter[str] = Counter()
 
 
 def compare(
@@ -20,7 +32,7 @@ def compare(
     repeats: int,
     records: Path,
     progress: Callable[[str], None],
-) -> dict[str, list[Run]]:
+) -> Compared:
     """Run ``spec`` under each of ``schemes``, as ``compare_specs`` does; return the runs by
     scheme."""
     specs = {name: replace(spec, scheme=name) for name in schemes}
@@ -32,53 +44,79 @@ def compare_specs(
     repeats: int,
     records: Path,
     progress: Callable[[str], None],
-) -> dict[str, list[Run]]:
-    """Run each of ``specs``, which have names, ``repeats`` times; return the runs by name.
+) -> Compared:
+    """Run each of ``specs``, which have names, ``repeats`` times, each time with another seed;
+    return the valid runs by name.
 
     They take turns, so that a noisy minute of the machine affects all alike. Each run leaves its
-    folder in ``records``. A run that fails is reported and missing from the result. A run that is
-    not valid is reported and counts. A scheme that this kernel does not support is left out.
+    folder in ``records``, that of a void one ends in ``-voidN`` (``experiments.bench.valid``). A
+    run that fails is reported and missing from the result. A scheme that this kernel does not
+    support is left out.
     """
-    runs: dict[str, list[Run]] = {
-        name: [] for name, spec in specs.items() if available(spec.scheme, say=progress)
-    }
+    runs = Compared(name for name, spec in specs.items() if available(spec.scheme, say=progress))
+    void = VoidRuns(progress)
     for number in range(1, repeats + 1):
         for name in runs:
             what = f"{scheme(specs[name].scheme).label}, run {number} of {repeats}"
-            folder = records / f"{name}-{number}"
-            status = runner.run(specs[name], folder)
-            if status in INTERRUPTED:
-                raise SystemExit(status)
-            if status not in (0, runner.VOID):
-                progress(f"{what}: FAILED")
-                continue
-            run = Run.load(folder)
-            runs[name].append(run)
-            void = ", not valid" if status == runner.VOID else ""
-            progress(f"{what}: {run.goodput_mbps:.1f} Mb/s, {run.timeouts} timeouts{void}")
+            while True:
+                folder = records / f"{name}-{number}"
+                status = runner.run(_seeded(specs[name], number), folder)
+                if status in INTERRUPTED:
+                    raise SystemExit(status)
+                if status not in (0, runner.VOID):
+                    progress(f"{what}: FAILED")
+                    break
+                run = Run.load(folder)
+                progress(f"{what}: {run.goodput_mbps:.1f} Mb/s, {run.timeouts} timeouts")
+                once_more = void.again(name, reasons(run.checks))
+                if run.is_valid:
+                    runs[name].append(run)
+                else:
+                    runs.void[name] += 1
+                    _move(folder, f"{folder.name}-void{runs.void[name]}")
+                if not once_more:
+                    break
     return runs
 
 
+def _seeded(spec: RunSpec, number: int) -> RunSpec:
+    """Return the spec of the run with this ``number``: repeats differ in what is random."""
+    workload: Any = spec.workload
+    if not any(field.name == "seed" for field in fields(workload)):
+        return spec
+    return replace(spec, workload=replace(workload, seed=workload.seed + number - 1))
+
+
+def _move(folder: Path, name: str) -> None:
+    target = folder.with_name(name)
+    # One of an earlier benchmark may be there.
+    shutil.rmtree(target, ignore_errors=True)
+    folder.rename(target)
+
+
 def require_all(figures: Figures, runs: Mapping[str, Sequence[Run]], repeats: int) -> None:
-    """Raise Incomplete, with the ``figures`` that there are, if some of the runs are missing."""
+    """Raise Incomplete, with the ``figures`` that there are, if some have too few valid runs."""
     missing = [name for name, done in runs.items() if len(done) < repeats]
     if missing:
         raise Incomplete(figures, missing)
 
 
-def common(runs: Sequence[Run]) -> Figures:
-    """Return the figures that all comparisons have, by their names without scheme and setting.
+def common(runs: Sequence[Run], void: int = 0) -> Figures:
+    """Return the figures that all comparisons have, by their names without scheme and setting: of
+    the valid ``runs``, and how many others were ``void``.
 
     Goodput is counted from the first request on, timeouts and drops from the first SYN on.
     """
+    counted: Figures = {"void_runs": void}
+    if not runs:
+        return counted
     goodputs = [run.goodput_mbps for run in runs]
     return {
         "goodput_mbps": median(goodputs),
         "worst_goodput_mbps": min(goodputs),
         "timeouts": max(run.timeouts for run in runs),
         "drops": max(run.data["dropped"] for run in runs),
-        "void_runs": sum(not run.is_valid for run in runs),
-    }
+    } | counted
 
 
 def named(scheme_name: str, figures: Mapping[str, float], suffix: str = "") -> Figures:

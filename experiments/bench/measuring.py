@@ -3,6 +3,8 @@
 import json
 import os
 import platform
+import re
+import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -16,6 +18,8 @@ from experiments.bench import sandboxed
 from experiments.bench.suites import SUITES, Group, Suite
 from experiments.report.goodputs import goodputs
 from testbed.ovs import find_prefix
+
+_VOID = re.compile(r"(^|[_.])void_(runs|turns)(_|$)")
 
 
 @dataclass(frozen=True)
@@ -80,6 +84,8 @@ def run(
             arguments |= {"records": records}
             if comparison.host:
                 arguments["host"] = dict(comparison.host)
+        elif comparison.host:
+            print(f"{name:10} has hosts of its own: as without --hosts", file=sys.stderr)
         words = (name, group.module, json.dumps(arguments))
         try:
             found = sandboxed.result("experiments.bench.in_sandbox", *words)
@@ -94,6 +100,7 @@ def run(
     if benchmark.conclusion:
         figures |= benchmark.conclusion.conclude(figures)
     figures["failed"] = " ".join(failed)
+    figures["void_runs"] = " ".join(void_runs(figures))
     out.parent.mkdir(parents=True, exist_ok=True)
     out.write_text(json.dumps(figures, indent=2) + "\n")
     tabled = {name for name in measured if benchmark.groups[name].tabled}
@@ -102,6 +109,15 @@ def run(
         benchmark.conclusion.show(figures, out, console)
     _print(measured, tabled, failed, out, console)
     return 1 if failed else 0
+
+
+def void_runs(figures: Mapping[str, object]) -> list[str]:
+    """Return the counts of void runs that are not 0, each as NAME=COUNT."""
+    return [
+        f"{name}={count:g}"
+        for name, count in figures.items()
+        if _VOID.search(name) and isinstance(count, int | float) and count
+    ]
 
 
 def _machine() -> dict[str, object]:
@@ -135,6 +151,8 @@ def _print(
     for shown in (goodputs(together), table if table.row_count else None):
         if shown is not None:
             console.print(shown)
+    if void := [name for found in measured.values() for name in void_runs(found)]:
+        console.print(f"void runs, which make no figure: {', '.join(void)}", soft_wrap=True)
     for group in failed:
         console.print(f"[bold red]{group} failed[/bold red]")
     console.print(f"figures: {out}", soft_wrap=True)

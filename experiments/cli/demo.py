@@ -61,6 +61,7 @@ def add(commands: options.Commands) -> None:
     )  # fmt: skip
     options.add_receive_buffer(command)
     options.add_where(command, "build/demo")
+    options.add_hosts(command)
     command.set_defaults(handler=_demo)
 
 
@@ -94,6 +95,8 @@ def _spec(args: argparse.Namespace, **sizes: int) -> runner.RunSpec:
         scheme=demo.SCHEMES[0],
         workload=Reads(rounds=args.rounds, block_bytes=args.block, seed=args.seed, **sizes),
         topology=args.topology,
-        host=HostSettings(rmem_max_bytes=options.receive_buffer(args)),
+        host=replace(
+            HostSettings(rmem_max_bytes=options.receive_buffer(args)), **options.host_changes(args)
+        ),
         ovs_prefix=args.ovs,
     )

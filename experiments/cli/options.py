@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments import runner
+from experiments.hosts import HOSTS, USUAL, hosts
 
 Commands = Any
 """What argparse's ``add_subparsers`` returns."""
@@ -59,6 +60,12 @@ def add_hosts(command: argparse.ArgumentParser) -> None:
         "record of a run has them",
     )
     add = group.add_argument
+    add(
+        "--hosts", choices=HOSTS, default=USUAL, metavar="NAME",
+        help="settings that go together, before those below: "
+        + "; ".join(f"{one.name} ({one.about})" for one in HOSTS.values())
+        + " (default %(default)s)",
+    )  # fmt: skip
     add("--quickack", action="store_true", help="acknowledge every segment at once")
     add("--initial-window", type=int, metavar="N", help="segments that a connection begins with")
     add("--least-rto", type=int, metavar="MS", help="least retransmission timeout")
@@ -83,9 +90,8 @@ def host_changes(args: argparse.Namespace) -> dict[str, Any]:
     for option, value in numbers.values():
         if value is not None and not _LEAST <= value <= _MOST:
             raise ValueError(f"{option} must be {_LEAST} to {_MOST}, not {value}")
-    changes: dict[str, Any] = {
-        name: value for name, (_, value) in numbers.items() if value is not None
-    }
+    changes = hosts(args.hosts).changes
+    changes |= {name: value for name, (_, value) in numbers.items() if value is not None}
     if args.quickack:
         changes["quickack"] = True
     for name in ("timestamps", "sack", "window_scaling"):

@@ -69,6 +69,7 @@ class Processors:
         )
         return {
             "idle_share": share_of_processors(self._machine, "idle", "iowait"),
+            "stolen_share": share_of_processors(self._machine, "steal"),
             "switch_run_share": ran_ns / elapsed_ns,
             "switch_wait_share": waited_ns / elapsed_ns,
         }

@@ -1,22 +1,36 @@
-"""The egress queue's record of every packet that arrived, as columns."""
+"""The egress queue's record of every packet that arrived, as columns; and when packets left."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 KINDS = ("enqueue", "drop", "CN-L", "CN-M", "CN-H", "CR")
+FULL_FRAME_BYTES = 1514
+# With so much in the queue another packet waits, even if the port is a full-size frame ahead of the
+# queue's own arithmetic, as it may be.
+_WAITING_BYTES = 3 * FULL_FRAME_BYTES
+
+
+def _none() -> npt.NDArray[np.int64]:
+    return np.empty(0, np.int64)
 
 
 @dataclass(frozen=True)
 class QueueTrace:
-    """``bytes[i]`` were in the queue at ``time_ns[i]``, after what ``kind[i]`` (of KINDS) says."""
+    """``bytes[i]`` were in the queue at ``time_ns[i]``, after what ``kind[i]`` (of KINDS) says.
+
+    Frames of ``departure_bytes`` left the port at ``departure_ns``, as ``Departures`` has timed
+    them; none in traces that were recorded without.
+    """
 
     time_ns: npt.NDArray[np.int64]
     bytes: npt.NDArray[np.int64]
     packets: npt.NDArray[np.int64]
     kind: npt.NDArray[np.int8]
+    departure_ns: npt.NDArray[np.int64] = field(default_factory=_none)
+    departure_bytes: npt.NDArray[np.int64] = field(default_factory=_none)
 
     def count(self, kind: str) -> int:
         """Return how many records are of ``kind``."""
@@ -48,6 +62,24 @@ class QueueTrace:
         departure = idle_until + sent_ns
         stay = np.minimum(departure, end_ns) - np.maximum(arrival, begin_ns)
         return float(np.sum(sizes * np.maximum(stay, 0.0)) / (end_ns - begin_ns))
+
+    def spacing_errors_ns(self, rate_bps: float, delay_ns: int = 0) -> npt.NDArray[np.float64]:
+        """Return of each gap between departures, while packets waited, how far it is from the time
+        that its packet takes at ``rate_bps``.
+
+        The port adds ``delay_ns`` to the way of every packet. Where packets waited is what the
+        queue's own arithmetic says, so a port that stands still while they do is found.
+        """
+        if not len(self.time_ns) or len(self.departure_ns) < 2:
+            return np.empty(0)
+        begins_ns = self.departure_ns[:-1] - delay_ns
+        known = begins_ns >= self.time_ns[0]
+        waited = known & (
+            self.at(np.where(known, begins_ns, self.time_ns[0]), rate_bps) >= _WAITING_BYTES
+        )
+        due_ns = self.departure_bytes[1:] * (8e9 / rate_bps)
+        errors: npt.NDArray[np.float64] = np.abs(np.diff(self.departure_ns) - due_ns)[waited]
+        return errors
 
     def at(self, times_ns: npt.NDArray[np.int64], rate_bps: float) -> npt.NDArray[np.float64]:
         """Return the length of the queue at each of these times, none before the first record."""
@@ -92,15 +124,13 @@ class QueueTrace:
 
     def save(self, path: Path) -> None:
         """Write to ``path`` (.npz)."""
-        np.savez_compressed(
-            path, time_ns=self.time_ns, bytes=self.bytes, packets=self.packets, kind=self.kind
-        )
+        np.savez_compressed(path, **vars(self))
 
     @classmethod
     def load(cls, path: Path) -> "QueueTrace":
         """Read what ``save`` wrote."""
         with np.load(path) as columns:
-            return cls(columns["time_ns"], columns["bytes"], columns["packets"], columns["kind"])
+            return cls(**columns)
 
 
 def _sizes(length: npt.NDArray[np.int64], packets: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

@@ -4,16 +4,17 @@ them, or a new module here.
 A scheme is what the hosts' TCP, the queues of the switches' ports, and the controller are set to.
 What the controller does with queues and flows is its regulation scheme, one part of it.
 ``weir-experiment run`` and the benchmarks know every scheme that a module passes to
-``SCHEMES.add``.
+``SCHEMES.add``. ``Bed(scheme("dctcp").on(BedConfig(...)))`` is a network under one.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+# Not by its own name: a module of this package is called so, too.
+import testbed.dctcp
 from experiments.traffic.fountain import AtpMode, Mode
-from testbed import dctcp
-from testbed.config import HostSettings
+from testbed.config import BedConfig, HostSettings
 from testbed.registry import Registry
 
 # The kernel's shaper runs a little faster than the queue in virtual time. Long transfers that are
@@ -30,7 +31,9 @@ class Scheme:
     queue of every switch port is set to (ovs-vswitchd.conf.db(5), QoS type weir). ``regulation`` is
     the controller's regulation scheme: weir, sdtcp, none; with None there is no controller, and
     switches learn by themselves. ``controller`` has more of the controller's configuration, by
-    section. ``fetch`` says that LTTP or ATP carries the data, and how; None means TCP.
+    section. ``fetch`` says that LTTP or ATP carries the data, and how; None means TCP. ``acc`` is
+    what TCP-ACC's layer beneath the TCP of all hosts codes (``fountain acc up --coding``); None:
+    there is no such layer.
     """
 
     name: str
@@ -41,6 +44,24 @@ class Scheme:
     regulation: str | None = "none"
     controller: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     fetch: Mode | AtpMode | None = None
+    acc: str | None = None
+
+    def on(self, config: BedConfig) -> BedConfig:
+        """Return the test bed ``config`` under this scheme: all of its parts, or none.
+
+        Where both say something of hosts, queues or controller, the scheme prevails.
+        """
+        sections = {
+            name: {**config.controller.get(name, {}), **self.controller.get(name, {})}
+            for name in (*config.controller, *self.controller)
+        }
+        return replace(
+            config,
+            scheme=self.regulation,
+            queue={**config.queue, **self.queue},
+            host=self.host.over(config.host),
+            controller=sections,
+        )
 
     @property
     def reacts(self) -> bool:
@@ -51,8 +72,17 @@ class Scheme:
 SCHEMES: Registry[Scheme] = Registry("scheme", __name__)
 
 
+FAMILIES: list[Callable[[str], Scheme | None]] = []
+"""Each makes a scheme of a name that says its parameters, if it knows the kind: for sweeps."""
+
+
 def scheme(name: str) -> Scheme:
-    """Return the scheme called ``name``. Raises ValueError naming those that there are."""
+    """Return the scheme called ``name``, or of the family that it names. Raises ValueError naming
+    those that there are."""
+    if name not in SCHEMES:
+        for family in FAMILIES:
+            if made := family(name):
+                return made
     return SCHEMES.named(name)
 
 
@@ -86,11 +116,11 @@ def available(name: str, *, say: Callable[[str], None]) -> bool:
 
     Raises DctcpError if it does, but something has not been built.
     """
-    if scheme(name).host.congestion_control != dctcp.NAME:
+    if scheme(name).host.congestion_control != testbed.dctcp.NAME:
         return True
     try:
-        dctcp.require()
-    except dctcp.KernelLacksError as lacking:
+        testbed.dctcp.require()
+    except testbed.dctcp.KernelLacksError as lacking:
         say(f"going on without {scheme(name).label}: {lacking}")
         return False
     return True

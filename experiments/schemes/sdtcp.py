@@ -1,6 +1,9 @@
 """SDTCP, after its paper (Sensors 2017, 17, 109)."""
 
-from experiments.schemes import SCHEMES, Scheme
+from dataclasses import replace
+
+from experiments.hosts import hosts
+from experiments.schemes import RENO, SCHEMES, Scheme
 
 SCHEMES.add(
     Scheme(
@@ -10,12 +13,20 @@ SCHEMES.add(
         regulation="sdtcp",
     )
 )
+_LETTER = Scheme(
+    "sdtcp_letter",
+    "SDTCP, letter",
+    "the same by the letter of Algorithm 1: each level is reported once until CR",
+    regulation="sdtcp",
+    controller={"regulation": {"repeat_notices": False}},
+)
+SCHEMES.add(_LETTER)
 SCHEMES.add(
-    Scheme(
-        "sdtcp_letter",
-        "SDTCP, letter",
-        "the same by the letter of Algorithm 1: each level is reported once until CR",
-        regulation="sdtcp",
-        controller={"regulation": {"repeat_notices": False}},
+    replace(
+        _LETTER,
+        name="sdtcp_paper",
+        label="SDTCP, paper",
+        about="as sdtcp_letter, on hosts as the paper has them (--hosts paper)",
+        host=RENO.over(hosts("paper").settings),
     )
 )

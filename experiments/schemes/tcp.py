@@ -1,10 +1,18 @@
 """TCP alone, with the queues that go with it."""
 
 from experiments.schemes import QUEUE, SCHEMES, Scheme
-from testbed import dctcp
 from testbed.config import HostSettings
 
 SCHEMES.add(Scheme("reno", "Reno", "TCP Reno, drop-tail queues"))
+SCHEMES.add(
+    Scheme(
+        "reno_rto10",
+        "Reno, 10 ms",
+        "as reno, least timeout 10 ms and immediate ACKs: what whoever may set hosts does first",
+        # Vasudevan et al., SIGCOMM 2009; without immediate ACKs such timeouts would be spurious.
+        HostSettings(congestion_control="reno", rto_min_ms=10, quickack=True),
+    )
+)
 SCHEMES.add(
     Scheme(
         "cubic", "CUBIC", "TCP CUBIC, drop-tail queues", HostSettings(congestion_control="cubic")
@@ -15,18 +23,9 @@ SCHEMES.add(
 )
 SCHEMES.add(
     Scheme(
-        "dctcp",
-        "DCTCP",
-        "DCTCP (RFC 8257), queues that mark from 20 full-size frames on",
-        HostSettings(congestion_control=dctcp.NAME, ecn=True),
-        QUEUE | dctcp.MARKING,
-    )
-)
-SCHEMES.add(
-    Scheme(
         "fair",
         "Fair queue",
-        "TCP Reno, a fair queue for each connection (deficit round robin)",
+        "TCP Reno, a fair queue for each connection (DRR, which drops from the longest)",
         queue=QUEUE | {"scheduler": "drr"},
     )
 )

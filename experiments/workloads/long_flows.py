@@ -19,6 +19,7 @@ class LongFlows(Workload):
     name: ClassVar = "long-flows"
     about: ClassVar = "a connection from each sender that always has something to send"
     unit: ClassVar = "flow"
+    fills: ClassVar = True
     senders: int = 2
     seconds: float = 10.0
 

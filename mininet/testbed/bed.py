@@ -40,6 +40,8 @@ class Bed:
         self.events = run_dir / "events.jsonl"
         self.ovs = Ovs(find_prefix(config.ovs_prefix), run_dir / "ovs")
         self.controller: Controller | None = None
+        # As read back from the kernel, if hosts have DCTCP.
+        self.dctcp_gain: float | None = None
         self.net: Mininet
         self._registered = ExitStack()
 
@@ -92,6 +94,18 @@ class Bed:
         """The switch whose port is the bottleneck."""
         return self.switch(self.roles.switch)
 
+    def switches_between(self, one: Host, other: Host) -> int:
+        """Return how many switches the shortest way between two hosts passes."""
+        neighbours: dict[str, set[str]] = {}
+        for near, far in self.net.topo.links():
+            neighbours.setdefault(near, set()).add(far)
+            neighbours.setdefault(far, set()).add(near)
+        reached, links = {one.name}, 0
+        while other.name not in reached:
+            reached |= {far for near in reached for far in neighbours[near]}
+            links += 1
+        return links - 1
+
     @property
     def lossy_ports(self) -> list[str]:
         """The devices of the ports at which packets may be lost: the bottleneck, first, and those
@@ -116,6 +130,7 @@ class Bed:
         silent = [name for name, probe in probes if _status(probe) != 0]
         if silent:
             raise BedError(f"no answer within {_FORWARD_TIMEOUT_S} s: {', '.join(silent)}")
+        self.ovs.put_release_first()
 
     def _named(self, name: str, kind: str, nodes: Sequence[Any]) -> Any:
         for node in nodes:
@@ -158,8 +173,9 @@ class Bed:
         wanted = self.config.host
         if wanted.congestion_control != dctcp.NAME:
             return wanted
-        name = self._registered.enter_context(dctcp.Dctcp()).name
-        return replace(wanted, congestion_control=name)
+        made = dctcp.Dctcp(dctcp.GAIN if wanted.dctcp_gain is None else wanted.dctcp_gain)
+        self.dctcp_gain = self._registered.enter_context(made).gain
+        return replace(wanted, congestion_control=made.name)
 
     def _edge_ports(self) -> list[tuple[str, int]]:
         """Return switch and number of the ports to hosts, if ``edge_limit_bytes`` is of them."""

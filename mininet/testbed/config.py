@@ -28,7 +28,7 @@ class HostSettings:
     announced as the largest segment to be sent here, headers excluded. ``sack``, ``timestamps`` and
     ``window_scaling`` are the TCP options of RFC 2018 and RFC 7323. ``mtu_bytes`` is that of both
     ends of the host's link. The ``congestion_control`` ``dctcp.NAME`` is DCTCP as the test bed
-    brings it along.
+    brings it along, ``dctcp_gain`` its estimation gain g (RFC 8257, section 3.3), 1/16 by default.
     """
 
     congestion_control: str | None = None
@@ -43,6 +43,7 @@ class HostSettings:
     window_scaling: bool | None = None
     mtu_bytes: int | None = None
     mss_bytes: int | None = None
+    dctcp_gain: float | None = None
 
     def over(self, base: "HostSettings") -> "HostSettings":
         """Return these settings, with those of ``base`` where these leave a value untouched."""
@@ -126,13 +127,23 @@ class BedConfig:
                 f"None, not {self.scheme!r}; for a TCP without regulation: scheme='none', "
                 f"host=HostSettings(congestion_control='reno')"
             )
-        if self.host.congestion_control == dctcp.NAME and not (
-            self.host.ecn and "ecn-threshold" in self.queue
-        ):
+        self._require_whole_dctcp()
+
+    def _require_whole_dctcp(self) -> None:
+        """DCTCP that nothing marks for is Reno, and nothing else would say so."""
+        control = self.host.congestion_control
+        if control in dctcp.NAMES and not (self.host.ecn and "ecn-threshold" in self.queue):
             raise ValueError(
-                f"{dctcp.NAME} is DCTCP only where hosts ask for ECN and queues mark: add ecn=True "
-                f"to the host and {dctcp.MARKING} to queue"
+                f"{control} is DCTCP only where hosts ask for ECN and queues mark: add ecn=True "
+                f"to the host and {dctcp.MARKING} to queue, or take both from one value: "
+                'experiments.schemes.scheme("dctcp").on(config), RunSpec(scheme="dctcp", ...)'
             )
+        if self.host.dctcp_gain is not None:
+            if control != dctcp.NAME:
+                raise ValueError(
+                    f"dctcp_gain is that of congestion_control={dctcp.NAME!r}, not of {control!r}"
+                )
+            dctcp.require_gain(self.host.dctcp_gain)
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> "BedConfig":

@@ -130,6 +130,10 @@ class Host(node.Host):
         in_route = route_attributes(shown["route"]).get("congctl")
         return in_route or shown["tcp_congestion_control"]
 
+    def route_attributes(self) -> dict[str, str]:
+        """Return what the settings have made the host's route say of TCP."""
+        return dict(self._attributes)
+
     def settings_faults(self) -> list[str]:
         """Say where the kernel's settings differ from ``settings``; empty when they do not."""
         faults = []

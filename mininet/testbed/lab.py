@@ -55,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _config(args: argparse.Namespace) -> BedConfig:
     shape = dict(args.shape)
     control = args.congestion_control
-    marks = control == dctcp.NAME
+    marks = control in dctcp.NAMES
     return BedConfig(
         topology=args.topology,
         shape=shape,

@@ -1,5 +1,6 @@
 """A Mininet link whose two ends are shaped, without offloads, and checked."""
 
+import re
 from typing import Any
 
 from mininet.link import Intf, Link
@@ -13,6 +14,13 @@ from testbed.shaping import Egress
 # Segments that exist only between a host and its veth would never be seen by a switch in user
 # space, and a checksum that the device was to fill in never gets filled in.
 OFFLOADS_OFF = ("tx", "off", "gso", "off", "tso", "off", "gro", "off")
+# What `ethtool -k` calls these.
+_OFFLOADS = {
+    "tx-checksumming": "tx",
+    "generic-segmentation-offload": "gso",
+    "tcp-segmentation-offload": "tso",
+    "generic-receive-offload": "gro",
+}
 
 
 class ShapedIntf(Intf):
@@ -34,12 +42,23 @@ class ShapedIntf(Intf):
             shaping.install(self.name, egress, pid=self.node.pid)
         return result
 
+    def offload_faults(self) -> list[str]:
+        """Say which offloads the device has by now; empty when it has none of OFFLOADS_OFF."""
+        found = offloads_on(run(["ethtool", "-k", self.name], pid=self.node.pid))
+        return [f"{self.name}: {name} is on" for name in found]
+
     def ifconfig(self, *args: str) -> str:
         """Called by Mininet, also for the prompt's ``link h1 s1 up``."""
         said: str = super().ifconfig(*args)
         if args == ("up",) and isinstance(self.node, Host):
             self.node.restore()
         return said
+
+
+def offloads_on(shown: str) -> list[str]:
+    """Parse ``ethtool -k``: which of OFFLOADS_OFF are on."""
+    states = dict(re.findall(r"^([\w-]+): (\w+)", shown, re.MULTILINE))
+    return [short for name, short in _OFFLOADS.items() if states.get(name) != "off"]
 
 
 class ShapedLink(Link):

@@ -47,12 +47,14 @@ class Egress:
 
 @dataclass(frozen=True)
 class Installed:
-    """What ``tc`` shows on a device. ``limit_bytes`` is None where no bfifo bounds the queue."""
+    """What ``tc`` shows on a device. ``limit_bytes`` is None where no bfifo bounds the queue;
+    ``kinds`` are those of the qdiscs that somebody has put there."""
 
     rate_bps: float | None
     burst_bytes: float | None
     limit_bytes: int | None
     drops: int
+    kinds: tuple[str, ...] = ()
 
 
 def install(device: str, egress: Egress, *, pid: int | None = None) -> None:
@@ -96,6 +98,8 @@ def parse(qdiscs_json: str, classes_text: str) -> Installed:
         burst_bytes=float(leaf["burst"]) * _SIZES[leaf["burst_unit"]] if leaf else None,
         limit_bytes=limits[0] if limits else None,
         drops=max((q["drops"] for q in qdiscs), default=0),
+        # Filters hang on clsact, and the kernel's own default is called 0:.
+        kinds=tuple(q["kind"] for q in qdiscs if q["kind"] != "clsact" and q.get("handle") != "0:"),
     )
 
 

@@ -160,7 +160,12 @@ class Switch(node.Switch):
             found = {key: int(shown.get(intf.name, {}).get(key, -1)) for key in asked}
             if found != asked:
                 faults.append(f"{intf.name}: queue is {found}, asked for {asked}")
-            if self.queue.get("release") != "thread":
+            if self.queue.get("release") == "thread":
+                faults += [
+                    f"{intf.name}: the kernel has a qdisc {kind} there, too"
+                    for kind in shaping.installed(intf.name).kinds
+                ]
+            else:
                 faults += _pacing_faults(intf)
             if self.queue:
                 in_force = parse_qos(self.ovs.appctl("qos/show", intf.name))

@@ -43,7 +43,16 @@ def data(scheme: str = "weir", **changes: Any) -> dict[str, Any]:
         "hosts": {"r1": host(), "h1": host(), "h2": host()},
         "settings_faults": [],
         "qdisc_faults": [],
-        "idle_rtt_ms": {"min": 0.4, "avg": 0.5, "max": 0.6},
+        "offload_faults": [],
+        "idle_rtt_ms": {
+            "min": 0.4,
+            "avg": 0.5,
+            "max": 0.6,
+            "delay": 0.0,
+            "links": 0.03,
+            "ports": 2,
+        },
+        "spacing": {"gaps": 900, "p99_error_us": 60.0, "frame_us": 121.12, "not_recorded": 0},
         "operations": [
             {
                 "start_ns": START_NS,

@@ -55,7 +55,10 @@ def test_a_group_that_fails_costs_its_own_figures_only(
         if group == "shaping":
             return 1
         failed = ["some"] if group == "credit" else []
-        measured = {"figures": {f"{group}_p50_us": 12.5}, "failed": failed}
+        measured = {
+            "figures": {f"{group}_p50_us": 12.5, f"{group}_void_runs_n2": 1.0, "void_runs": 0},
+            "failed": failed,
+        }
         Path(result).write_text(json.dumps(measured))
         return 0
 
@@ -64,8 +67,10 @@ def test_a_group_that_fails_costs_its_own_figures_only(
     assert measuring.run("switch", ["latency", "shaping", "credit"], out) == 1
     figures = json.loads(out.read_text())
     assert figures["latency_p50_us"] == figures["credit_p50_us"] == 12.5
+    assert figures["void_runs"] == "latency_void_runs_n2=1 credit_void_runs_n2=1"
     assert figures["failed"] == "shaping credit:some"
     assert figures["machine.processors"] >= 1
     told = capsys.readouterr().out
+    assert "make no figure: latency_void_runs_n2=1, credit_void_runs_n2=1\n" in told
     assert "shaping failed" in told
     assert "credit:some failed" in told

@@ -33,7 +33,7 @@ def turn(values_us: list[int], **changes: Any) -> dict[str, Any]:
         "failures": 0, "timeouts": 2, "retransmissions": 5, "wire_bytes": 240_000, "tail_drops": 0,
         "frames": 200, "frames_lost": 2, "layer_coded": 7.0, "layer_sent": 180.0,
     }  # fmt: skip
-    sample = {"whole_us": values_us, "counts": counts, "void": False}
+    sample = {"whole_us": values_us, "counts": counts, "void": []}
     return sample | {"idle_pct": 60.0, "steal_pct": 0.0} | changes
 
 
@@ -48,12 +48,11 @@ def test_a_cell_has_the_times_of_all_its_flows_and_the_sums_of_its_counters() ->
     assert {name: found[name] for name in expected} == expected
 
 
-def test_void_turns_count_only_where_there_are_no_others() -> None:
-    busy = turn([90_000], void=True, idle_pct=1.0)
+def test_no_figure_is_made_of_void_turns() -> None:
+    busy = turn([90_000], void=["processors: 1 % idle"], idle_pct=1.0)
     found = loss.of_cell([busy, turn([10_000])], 100_000)
     assert (found["mean_ms"], found["valid_turns"], found["void_turns"]) == (10, 1, 1)
-    found = loss.of_cell([busy], 100_000)
-    assert (found["mean_ms"], found["valid_turns"], found["void_turns"]) == (90, 0, 1)
+    assert loss.of_cell([busy], 100_000) == {"valid_turns": 0, "void_turns": 1}
 
 
 def test_nothing_lost_is_measured_once() -> None:
@@ -146,7 +145,7 @@ def test_rounds_of_all_valid_runs_make_the_quantiles_of_an_incast() -> None:
     assert found["goodput_mbps"] == pytest.approx((80 + 8 / 0.3) / 2)
     assert (found["round_p50_ms"], found["round_p99_ms"], found["rounds"]) == (100, 300, 3)
     assert (found["valid_runs"], found["void_runs"], found["timeouts"]) == (2, 1, 3)
-    assert incast.of_runs(runs[2:])["valid_runs"] == 0
+    assert incast.of_runs(runs[2:]) == {"valid_runs": 0, "void_runs": 1}
 
 
 def test_speed_for_each_core_is_the_rate_over_what_each_process_takes() -> None:
@@ -195,8 +194,8 @@ def test_what_is_claimed_is_held_or_not() -> None:
 
 def test_nothing_is_claimed_of_what_is_void() -> None:
     figures = cell("linux_random1_100k_off", 40_000)
-    figures |= cell("linux_random1_100k_acc", 20_000, void=True)
-    assert not any(checks(figures).values())
+    figures |= cell("linux_random1_100k_acc", 20_000, void=["processors: 1 % idle"])
+    assert checks(figures) == {"linux_random1_100k": False}
     assert conclusion.conclude(figures)["void"] == "linux_random1_100k_acc"
 
 

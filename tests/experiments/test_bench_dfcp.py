@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from experiments.bench.sandboxed import Incomplete
 from experiments.bench.transport import dfcp, dfcp_sharing, dfcp_updates
 from experiments.measure import undisturbed
 
@@ -14,7 +15,7 @@ def test_shares_are_of_what_loss_and_headers_leave(monkeypatch: pytest.MonkeyPat
             "loss_pct": 10.0,
             "rtt_ms": 50,
             "mbps": {"dfcp": 80.0, "cubic": 1.5},
-            "stolen": {"dfcp": 0.002, "cubic": 0.0},
+            "void": {"dfcp": 1, "cubic": 0},
             "sent_in_vain_pct": 0.5,
         }
     ]
@@ -27,9 +28,23 @@ def test_shares_are_of_what_loss_and_headers_leave(monkeypatch: pytest.MonkeyPat
         "cubic_goodput_mbps_loss10_rtt50": 1.5,
         "goodput_share_loss10_rtt50": pytest.approx(80 / limit_mbps),
         "sent_in_vain_pct_loss10_rtt50": 0.5,
-        "stolen_pct_loss10_rtt50": pytest.approx(0.2),
+        "dfcp_void_runs_loss10_rtt50": 1,
+        "cubic_void_runs_loss10_rtt50": 0,
     }
     assert "share 0.942" in told[0]
+
+
+def test_a_link_without_a_valid_run_has_no_figure(monkeypatch: pytest.MonkeyPatch) -> None:
+    trial = {"loss_pct": 1.0, "rtt_ms": 0, "mbps": {"bbr": 90.0}, "void": {"dfcp": 3, "bbr": 0}}
+    monkeypatch.setattr(dfcp.sandboxed, "result", lambda *_: [trial])
+    with pytest.raises(Incomplete) as incomplete:
+        dfcp.run(lambda _: None)
+    assert incomplete.value.what == ["dfcp_loss1_rtt0"]
+    assert incomplete.value.figures == {
+        "bbr_goodput_mbps_loss1_rtt0": 90.0,
+        "dfcp_void_runs_loss1_rtt0": 3,
+        "bbr_void_runs_loss1_rtt0": 0,
+    }
 
 
 def test_updates_are_told_by_quantiles_and_missed_ones_counted(
@@ -40,12 +55,15 @@ def test_updates_are_told_by_quantiles_and_missed_ones_counted(
         "dropped": 5,
         "arrived": 1000,
         "rates_bps": {"flow1": 2e7},
+        "void": [],
     }
-    monkeypatch.setattr(dfcp_updates.sandboxed, "result", lambda *_: found)
+    results = iter([found | {"void": ["processors: 3% idle"]}, found])
+    monkeypatch.setattr(dfcp_updates.sandboxed, "result", lambda *_: next(results))
     figures = dfcp_updates.run(lambda _: None, joins=4)
     assert figures["drop_rate_pct"] == pytest.approx(0.5)
     assert figures["rate_update_p50_ms"] == 2.0
     assert figures["rate_updates_missed"] == 1
+    assert figures["rate_update_void_runs"] == 1
     assert figures["rate_mbps_flow1"] == 20.0
 
 

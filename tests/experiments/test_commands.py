@@ -119,6 +119,37 @@ def test_options_reach_the_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("argv", "expected"),
+    [
+        ("", {}),
+        ("--hosts as-they-come", {}),
+        ("--hosts immediate-acks", {"quickack": True}),
+        ("--hosts paper", {"quickack": True, "initcwnd": 1, "rto_min_ms": 30}),
+        ("--hosts paper --least-rto 5", {"quickack": True, "initcwnd": 1, "rto_min_ms": 5}),
+    ],
+)
+@pytest.mark.parametrize(
+    "command", ["run --scheme reno", "bench incast", "bench lttp", "bench apps"]
+)
+def test_hosts_have_a_name(
+    command: str,
+    argv: str,
+    expected: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(runner, "run", noting(asked, 1))
+    monkeypatch.setattr(measuring, "run", noting(asked, 1))
+    assert cli.main([*command.split(), *argv.split(), "--out", str(tmp_path / "out")]) == 1
+    (words,) = asked
+    host = words[0].host if command.startswith("run") else HostSettings(**words[3].host)
+    changed = {name: value for name, value in vars(host).items() if value is not None}
+    changed.pop("rmem_max_bytes", None)
+    assert changed == expected
+
+
 OPTIONS = (
     "--quickack --initial-window 4 --least-rto 20 --mss 536 --no-timestamps --no-sack "
     "--window-scale 10"

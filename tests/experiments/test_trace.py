@@ -1,5 +1,6 @@
 """The picture of a queue is the queue, whatever the width of a pixel."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.measure.trace import KINDS, QueueTrace, parse
+from experiments.measure.trace import FULL_FRAME_BYTES, KINDS, QueueTrace, parse
 
 RATE_BPS = 8e9  # drains one byte per nanosecond
 
@@ -39,9 +40,49 @@ def test_nothing_came() -> None:
 
 
 def test_it_is_read_back(tmp_path: Path) -> None:
-    trace = parse("100 1514 1 enqueue\n")
+    trace = replace(
+        parse("100 1514 1 enqueue\n"),
+        departure_ns=np.array([300]),
+        departure_bytes=np.array([1514]),
+    )
     trace.save(tmp_path / "queue.npz")
-    assert QueueTrace.load(tmp_path / "queue.npz").bytes.tolist() == [1514]
+    read = QueueTrace.load(tmp_path / "queue.npz")
+    assert read.bytes.tolist() == read.departure_bytes.tolist() == [1514]
+    assert read.departure_ns.tolist() == [300]
+
+
+def test_a_trace_without_departures_is_read_back(tmp_path: Path) -> None:
+    none = np.empty(0, np.int64)
+    np.savez(tmp_path / "queue.npz", time_ns=none, bytes=none, packets=none, kind=none)
+    assert len(QueueTrace.load(tmp_path / "queue.npz").departure_ns) == 0
+
+
+FRAME_NS = FULL_FRAME_BYTES  # At RATE_BPS.
+
+
+def departing(times_ns: list[int], *, came: int = 10, delay_ns: int = 0) -> list[float]:
+    """How far gaps are off where so many full-size frames came at once and left at these times."""
+    arrivals = "\n".join(f"0 {n * FULL_FRAME_BYTES} {n} enqueue" for n in range(1, came + 1))
+    sizes = np.full(len(times_ns), FULL_FRAME_BYTES)
+    trace = replace(parse(arrivals), departure_ns=np.array(times_ns), departure_bytes=sizes)
+    return trace.spacing_errors_ns(RATE_BPS, delay_ns).tolist()
+
+
+def test_each_frame_in_its_time() -> None:
+    even = [n * FRAME_NS for n in range(1, 11)]
+    # Three still waited when the seventh left.
+    assert departing(even) == [0] * 7
+    assert departing([at + 5000 for at in even], delay_ns=5000) == [0] * 7
+
+
+def test_a_port_that_stands_still_while_packets_wait() -> None:
+    late = [FRAME_NS, *(n * FRAME_NS + 40_000 for n in range(2, 11))]
+    assert departing(late)[0] == 40_000
+
+
+def test_an_idle_link_sends_when_something_comes() -> None:
+    assert departing([FRAME_NS, 900_000], came=2) == []
+    assert departing([], came=2) == departing([FRAME_NS], came=1) == []
 
 
 @given(

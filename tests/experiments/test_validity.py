@@ -14,7 +14,7 @@ def verdicts(**changes: Any) -> dict[str, bool]:
 
 def test_a_good_run() -> None:
     assert all(verdicts().values())
-    assert len(verdicts()) == 8
+    assert len(verdicts()) == 11
 
 
 def notices(*told: tuple[str, int]) -> list[dict[str, Any]]:
@@ -47,6 +47,8 @@ def far_end(mbps: float) -> dict[str, list[int]]:
 
 
 IDLE = {"idle_share": 0.4, "switch_run_share": 0.9, "switch_wait_share": 0.02}
+SPACING = {"gaps": 900, "p99_error_us": 60.0, "frame_us": 121.12, "not_recorded": 0}
+RTT = {"min": 0.4, "avg": 0.5, "max": 0.6, "delay": 0.0, "links": 0.03, "ports": 2}
 
 
 @pytest.mark.parametrize(
@@ -60,8 +62,13 @@ IDLE = {"idle_share": 0.4, "switch_run_share": 0.9, "switch_wait_share": 0.02}
             "drops only at the bottleneck",
             {"lost_elsewhere": {"switch's packet sockets": {"all": 9}}},
         ),
+        ("spacing of departures", {"spacing": SPACING | {"p99_error_us": 121.2}}),
+        ("spacing of departures", {"spacing": SPACING | {"not_recorded": 1}}),
+        ("idle round trip", {"idle_rtt_ms": RTT | {"avg": 1.1}}),
+        ("idle round trip", {"idle_rtt_ms": RTT | {"delay": 10.0}}),
+        ("offloads off", {"offload_faults": ["h1-eth0: tso is on"]}),
         ("qdiscs as asked", {"qdisc_faults": ["h1-eth0: no HTB class"]}),
-        ("processors", {"processors": IDLE | {"idle_share": 0.09}}),
+        ("processors", {"processors": IDLE | {"idle_share": 0.19}}),
         ("processors", {"processors": IDLE | {"switch_wait_share": 0.11}}),
         ("host settings as printed", {"settings_faults": ["h1: route's initcwnd is None"]}),
         ("complete queue trace", {"arrived": 8}),
@@ -82,11 +89,40 @@ def test_without_a_background_flow_the_link_need_not_be_full(mbps: float, holds:
     assert verdicts(spec=spec, far_end=far_end(mbps))["shaped rate"] is holds
 
 
+def test_long_flows_fill_it_by_themselves() -> None:
+    spec = data()["spec"] | {"background": False}
+    spec["workload"] = {"name": "long-flows", "senders": 2, "seconds": 2.0}
+    assert not verdicts(spec=spec, far_end=far_end(60))["shaped rate"]
+    assert verdicts(spec=spec, far_end=far_end(99))["shaped rate"]
+
+
+def test_what_never_waits_is_not_spaced() -> None:
+    idle = SPACING | {"gaps": 0, "p99_error_us": None}
+    assert verdicts(spacing=idle)["spacing of departures"]
+
+
+def test_a_delay_on_purpose_is_no_fault() -> None:
+    far = {"min": 20.4, "avg": 20.5, "max": 20.6, "delay": 20.0, "links": 0.03, "ports": 2}
+    assert verdicts(idle_rtt_ms=far)["idle round trip"]
+
+
 def test_a_check_tells_what_and_where() -> None:
     lost = {"kernel qdiscs": {"h3/h3-eth0": 12}, "hosts": {}}
     (check,) = [c for c in checks(data(lost_elsewhere=lost)) if "drops" in c.name]
     assert check.measured == "12 at h3/h3-eth0 (kernel qdiscs)"
     assert check.bound == "none in: kernel qdiscs, hosts"
+
+
+def test_more_switches_may_take_more_time() -> None:
+    far = RTT | {"avg": 1.9}
+    assert not verdicts(idle_rtt_ms=far | {"ports": 4})["idle round trip"]
+    assert verdicts(idle_rtt_ms=far | {"ports": 6})["idle round trip"]
+
+
+def test_it_says_what_a_hypervisor_took() -> None:
+    busy = IDLE | {"stolen_share": 0.2}
+    (check,) = [one for one in checks(data(processors=busy)) if one.name == "processors"]
+    assert check.measured.endswith(", the hypervisor took 20%")
 
 
 def test_the_busiest_second_is_found_among_slower_ones() -> None:

@@ -21,7 +21,7 @@ ASKED = Egress(rate_bps=100_000_000, limit_bytes=65536)
 
 
 def test_what_tc_shows_is_read() -> None:
-    assert parse(QDISCS, CLASSES) == Installed(100e6, 1600, 65536, drops=7)
+    assert parse(QDISCS, CLASSES) == Installed(100e6, 1600, 65536, drops=7, kinds=("htb", "bfifo"))
 
 
 def test_as_asked() -> None:

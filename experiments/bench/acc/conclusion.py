@@ -125,7 +125,9 @@ def _checks(figures: Mapping[str, Any]) -> Iterator[Check]:
     for cell in cells(figures):
         _, setting, _ = _split(cell)
         of = [f"{cell}_{who}" for who in ("acc", "off")]
-        if setting in _LOSSY and (change := _change_pct(figures, cell, "off")) is not None:
+        if setting in (*_LOSSY, _LOSSLESS) and not void.isdisjoint(of):
+            yield check(cell, "no valid turn", "a valid turn of each line", False, *of)
+        elif setting in _LOSSY and (change := _change_pct(figures, cell, "off")) is not None:
             cut, least = -change, _LEAST_CUT_PCT
             name = f"{cell}: less time than off, %"
             measured = f"{cut:.1f} ({_means(figures, of)})"

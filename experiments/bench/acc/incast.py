@@ -1,9 +1,8 @@
 """Many servers answer one client at once through a short buffer, with the layer at every host: the
 group ``incast``, for each kind of TCP in a network of its own.
 
-Network, rounds and the rules about runs that are not valid are those of ``bench lttp``
-(``experiments.bench.transport.fetches``), but that a run is done again once. Lines take turns. How
-long rounds take is of all rounds of all valid runs.
+Network and rounds are those of ``bench lttp`` (``experiments.bench.transport.fetches``). Lines take
+turns. How long rounds take is of all rounds of all valid runs.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,6 +14,7 @@ from experiments.bench.acc.layer import LINES, TCPS, End, layers, summed
 from experiments.bench.comparison import Figures
 from experiments.bench.sandboxed import Incomplete
 from experiments.bench.transport.fetches import KB, Network, RunsSpec, bed_config
+from experiments.bench.valid import VoidRuns, valid
 from experiments.measure import observation
 from experiments.statistics import percentile
 from experiments.traffic.program import ProgramError
@@ -26,7 +26,6 @@ from testbed.sandbox import RUN_DIR
 PREFIX = "incast"
 SERVERS = 32
 _SIZE = 32 * KB
-_MOST_VOID = 1
 _LINES = tuple(name for name, line in LINES.items() if not line.tun)
 QUANTILES = {"p50": 50, "p99": 99, "max": 100}
 
@@ -52,11 +51,11 @@ def run(
         words = [f"net.ipv4.{name}={value}" for name, value in TCPS[tcp].sysctls.items()]
         for host in bed.hosts:
             run_command(["sysctl", "-q", "-w", *words], pid=host.pid)
-        network = Network(bed, spec)
+        network, void = Network(bed, spec), VoidRuns(progress)
         for number in range(1, repeats + 1):
             for line in lines:
                 try:
-                    found = _valid_run(network, scheme, tcp, line, progress)
+                    found = _valid_run(network, scheme, tcp, line, void)
                 except (CommandError, ProgramError, TimeoutError) as error:
                     failed.append(f"{line}, run {number}")
                     progress(f"{tcp}, {line}, run {number}: {error}")
@@ -68,7 +67,7 @@ def run(
         if taken:
             of = of_runs(taken)
             figures |= {f"{PREFIX}_{tcp}_{line}_{name}": value for name, value in of.items()}
-        if sum(not one["void"] for one in taken) < repeats:
+        if len(valid(taken)) < repeats:
             failed.append(f"{line}: too few valid runs")
     if failed:
         raise Incomplete(figures, failed)
@@ -76,38 +75,34 @@ def run(
 
 
 def of_runs(runs: Sequence[Mapping[str, Any]]) -> Figures:
-    """Return the figures of a line: of its valid runs, and of those that are not if there are no
-    others, which ``valid_runs`` says."""
-    valid = [one for one in runs if not one["void"]]
+    """Return the figures of a line: of its valid runs, and how many these and the others are."""
+    good = valid(runs)
     figures: Figures = {
-        "valid_runs": float(len(valid)),
-        "void_runs": float(len(runs) - len(valid)),
+        "valid_runs": float(len(good)),
+        "void_runs": float(len(runs) - len(good)),
     }
-    valid = valid or list(runs)
-    times_s = list(chain.from_iterable(one["round_s"] for one in valid))
-    goodputs = [sum(one["round_bytes"]) * 8e-6 / sum(one["round_s"]) for one in valid]
+    if not good:
+        return figures
+    times_s = list(chain.from_iterable(one["round_s"] for one in good))
+    goodputs = [sum(one["round_bytes"]) * 8e-6 / sum(one["round_s"]) for one in good]
     figures |= {"goodput_mbps": median(goodputs), "worst_goodput_mbps": min(goodputs)}
     for name, percent in QUANTILES.items():
         figures[f"round_{name}_ms"] = 1000 * percentile(times_s, percent)
     figures |= {"rounds": float(len(times_s))}
     for name in ("timeouts", "dropped", "layer_coded", "layer_sent", "layer_recovered"):
-        if name in valid[0]:
-            figures[name] = float(max(one[name] for one in valid))
-    figures["processors_idle_pct"] = 100 * min(one["processors"]["idle_share"] for one in valid)
+        if name in good[0]:
+            figures[name] = float(max(one[name] for one in good))
+    figures["processors_idle_pct"] = 100 * min(one["processors"]["idle_share"] for one in good)
     return figures
 
 
-def _valid_run(
-    network: Network, scheme: str, tcp: str, line: str, progress: Callable[[str], None]
-) -> list[Run]:
-    """Return a run that is valid, after those that were not."""
+def _valid_run(network: Network, scheme: str, tcp: str, line: str, void: VoidRuns) -> list[Run]:
+    """Return a run that is valid, after those that were not, as far as it is done again."""
     taken: list[Run] = []
-    while len(taken) <= _MOST_VOID:
+    while True:
         taken.append(_run(network, scheme, tcp, line))
-        if not taken[-1]["void"]:
-            break
-        progress(f"{tcp}, {line}: not valid: {'; '.join(taken[-1]['void'])}")
-    return taken
+        if not void.again(line, taken[-1]["void"]):
+            return taken
 
 
 def _run(network: Network, scheme: str, tcp: str, line: str) -> Run:
@@ -128,8 +123,9 @@ def _run(network: Network, scheme: str, tcp: str, line: str) -> Run:
 
 def _in_words(found: Mapping[str, float]) -> str:
     times = ", ".join(f"{found[f'round_{name}_ms']:.0f}" for name in QUANTILES)
-    void = "" if found["valid_runs"] else "NOT VALID: "
+    if not found["valid_runs"]:
+        return "no valid run"
     return (
-        f"{void}{found['goodput_mbps']:.1f} Mb/s; rounds {times} ms ({', '.join(QUANTILES)}); "
+        f"{found['goodput_mbps']:.1f} Mb/s; rounds {times} ms ({', '.join(QUANTILES)}); "
         f"{found['timeouts']:.0f} timeouts, {found['dropped']:.0f} drops"
     )

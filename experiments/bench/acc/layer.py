@@ -191,9 +191,16 @@ def hear(process: Command, event: str) -> None:
 def set_control(pid: int | None, control: str, table: str = "main") -> None:
     """Have connections by all routes of a ``table`` use a congestion control; what else routes say
     stays."""
+    set_attributes(pid, {"congctl": control}, table)
+
+
+def set_attributes(pid: int | None, attributes: Mapping[str, str], table: str = _TABLE) -> None:
+    """Have all routes of a ``table``, by default those of the layer, say this of TCP (as ``ip
+    route`` names it) besides what they say."""
+    said = [word for pair in attributes.items() for word in pair]
     batch = ""
     for route in _routes(pid, table):
-        words = ["route", "change", *_words(route), "table", table, "congctl", control]
+        words = ["route", "change", *_words(route), "table", table, *said]
         batch += f"{' '.join(words)}\n"
     run(["ip", "-batch", "-"], pid=pid, stdin=batch)
 

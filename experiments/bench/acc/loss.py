@@ -3,7 +3,7 @@
 Lines take turns. A flow lasts from before its connection is opened until the sender knows that all
 has arrived. Of each cell the first flows do not count: the layer learns from them what is lost.
 Counters of TCP are the sender's, those of the layer both ends' in sum. A turn during which the
-processors were hardly idle is void, and done again, once.
+processors were hardly idle is void (``experiments.bench.valid``).
 """
 
 import tempfile
@@ -31,10 +31,11 @@ from experiments.bench.sandboxed import Incomplete
 from experiments.bench.short_flows.dumbbell import FULL_FRAME_BYTES, Dumbbell, address, dumbbell
 from experiments.bench.short_flows.flows import finished, served, sweep
 from experiments.bench.short_flows.lines import LINES as PROTOCOLS
+from experiments.bench.valid import VoidRuns, reasons, valid
 from experiments.measure import netstat
 from experiments.measure.netstat import TIMEOUTS
 from experiments.measure.sampling import share_of_processors
-from experiments.measure.validity import MIN_IDLE_SHARE
+from experiments.measure.validity import enough_idle
 from experiments.statistics import percentile
 from experiments.traffic.program import ProgramError
 from testbed.bottleneck import Loss
@@ -49,8 +50,6 @@ _MOST_FLOWS = 1000
 _WARM_UP_BYTES, _LEAST_WARM_UP = 1_000_000, 1
 _GAP_MS = 2
 _PATIENCE_S = 30.0
-# A turn that is void is done again so many times.
-_MOST_VOID = 1
 
 Sample = dict[str, Any]
 
@@ -78,6 +77,7 @@ def run(
     for each size."""
     figures: Figures = {}
     failed = []
+    void = VoidRuns(progress)
     with dumbbell(both_ways=True, red=None) as network:
         settings = cells(kinds, losses_pct)
         sizes = list(zip(sizes_kb, seconds, strict=True))
@@ -87,7 +87,7 @@ def run(
             for turn, line in product(range(1, turns + 1), LINES):
                 what = f"{tcp}_{name}_{size_kb}k_{line}"
                 try:
-                    found = _valid(network, cell, line, turn)
+                    found = _valid(network, cell, line, turn, void)
                 except (CommandError, ProgramError, TimeoutError) as error:
                     failed.append(f"{what}, turn {turn}")
                     progress(f"{what}, turn {turn}: {error}")
@@ -99,6 +99,8 @@ def run(
                     of = of_cell(taken, size_kb * 1000)
                     figures |= {f"{what}_{key}": value for key, value in of.items()}
                     progress(f"{what}: {_in_words(of)}")
+                if taken and len(valid(taken)) < turns:
+                    failed.append(f"{what}: too few valid turns")
     if failed:
         raise Incomplete(figures, failed)
     return figures
@@ -114,15 +116,15 @@ def cells(kinds: Iterable[str], losses_pct: Sequence[float]) -> dict[str, Loss]:
 
 
 def of_cell(samples: Sequence[Sample], size_bytes: int) -> Figures:
-    """Return the figures of a cell from those of its turns that are valid; from those that are not
-    if there are no others, which ``valid_turns`` says."""
-    valid = [one for one in samples if not one["void"]]
+    """Return the figures of a cell: of its valid turns, and how many these and the others are."""
+    good = valid(samples)
     figures: Figures = {
-        "valid_turns": float(len(valid)),
-        "void_turns": float(len(samples) - len(valid)),
+        "valid_turns": float(len(good)),
+        "void_turns": float(len(samples) - len(good)),
     }
-    valid = valid or list(samples)
-    times_ms = [us / 1000 for one in valid for us in one["whole_us"]]
+    if not good:
+        return figures
+    times_ms = [us / 1000 for one in good for us in one["whole_us"]]
     mean_ms = sum(times_ms) / len(times_ms)
     figures |= {"flows": float(len(times_ms)), "mean_ms": mean_ms}
     for name, percent in QUANTILES.items():
@@ -132,25 +134,24 @@ def of_cell(samples: Sequence[Sample], size_bytes: int) -> Figures:
     figures["mean_error_ms"] = deviation_ms / len(times_ms) ** 0.5
     figures["throughput_mbps"] = size_bytes * 8e-3 / mean_ms
     # Counts, added up.
-    for name in sorted({name for one in valid for name in one["counts"]}):
-        figures[name] = float(sum(one["counts"].get(name, 0) for one in valid))
+    for name in sorted({name for one in good for name in one["counts"]}):
+        figures[name] = float(sum(one["counts"].get(name, 0) for one in good))
     figures["wire_bytes_per_byte"] = figures["wire_bytes"] / (len(times_ms) * size_bytes)
     figures["timeouts_per_flow"] = figures["timeouts"] / len(times_ms)
     frames = figures["frames"]
     figures["lost_pct"] = 100 * figures["frames_lost"] / frames if frames else 0.0
     for kind in ("idle", "steal"):
-        figures[f"processors_{kind}_pct"] = min(one[f"{kind}_pct"] for one in valid)
+        figures[f"processors_{kind}_pct"] = min(one[f"{kind}_pct"] for one in good)
     return figures
 
 
-def _valid(network: Dumbbell, cell: Cell, line: str, seed: int) -> list[Sample]:
-    """Return a sample that is valid, after those that were not."""
+def _valid(network: Dumbbell, cell: Cell, line: str, seed: int, void: VoidRuns) -> list[Sample]:
+    """Return a sample that is valid, after those that were not, as far as it is done again."""
     taken: list[Sample] = []
-    while len(taken) <= _MOST_VOID:
+    while True:
         taken.append(_measure(network, cell, line, seed))
-        if not taken[-1]["void"]:
-            break
-    return taken
+        if not void.again((cell, line), taken[-1]["void"]):
+            return taken
 
 
 def _measure(network: Dumbbell, cell: Cell, of: str, seed: int) -> Sample:
@@ -199,15 +200,16 @@ def _measure(network: Dumbbell, cell: Cell, of: str, seed: int) -> Sample:
             counts |= {f"layer_{name}": value - before[name] for name, value in after.items()}
     if seen.longest_bytes > FULL_FRAME_BYTES:
         raise ProgramError(f"frames of {seen.longest_bytes} bytes: hosts segment too late")
-    void = shares["idle_pct"] < 100 * MIN_IDLE_SHARE
+    void = reasons([enough_idle(shares["idle_pct"] / 100)])
     return {"whole_us": said["whole_us"], "counts": counts, "void": void, **shares}
 
 
 def _in_words(found: Mapping[str, float]) -> str:
     times = ", ".join(f"{found[f'{name}_ms']:.1f}" for name in ("mean", *QUANTILES))
-    void = "" if found["valid_turns"] else "NOT VALID: "
+    if not found["valid_turns"]:
+        return "no valid turn"
     coded = f", {found['layer_coded']:.0f} coded" if "layer_coded" in found else ""
     return (
-        f"{void}{times} ms ({', '.join(('mean', *QUANTILES))}) of {found['flows']:.0f}; "
+        f"{times} ms ({', '.join(('mean', *QUANTILES))}) of {found['flows']:.0f}; "
         f"{found['timeouts']:.0f} timeouts, {found['retransmissions']:.0f} sent again{coded}"
     )

@@ -13,6 +13,8 @@ from statistics import median
 from typing import Any
 
 from experiments.bench.apps.matrix import BASELINE, SETTINGS, Setting
+from experiments.bench.valid import reasons
+from experiments.measure.validity import Check
 
 Figures = dict[str, float]
 Turn = Mapping[str, Any]
@@ -36,10 +38,9 @@ def wanted(setting: Setting, *, quick: bool) -> list[str]:
 
 
 def of_setting(name: str, turns: Mapping[str, Sequence[Turn]]) -> Figures:
-    """Return the figures of a setting from its ``turns``, by contender. Failed turns have none."""
+    """Return the figures of a setting from its ``turns``, by contender. Turns that failed or are
+    void have played nothing."""
     figures: Figures = {}
-    for contender, done in turns.items():
-        figures[f"{name}.{contender}.void_turns"] = sum(bool(void(turn)) for turn in done)
     workloads = dict.fromkeys(w for done in turns.values() for turn in done for w in turn["played"])
     for workload in workloads:
         runs = {
@@ -70,11 +71,7 @@ def failures(turns: Mapping[str, Sequence[Turn]]) -> list[str]:
 
 def void(turn: Turn) -> list[str]:
     """Name the checks of a turn that do not hold."""
-    return [
-        f"{check['name']}: {check['measured']}; should be: {check['bound']}"
-        for check in turn["checks"]
-        if not check["holds"]
-    ]
+    return reasons(Check(**check) for check in turn["checks"])
 
 
 def _of_workload(played: Sequence[Mapping[str, Any]]) -> Figures:

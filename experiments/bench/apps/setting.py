@@ -5,15 +5,17 @@ noisy minute, or the first place, does not always fall to the same one. Each tur
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from experiments.bench import sandboxed
 from experiments.bench.apps.figures import Figures, Turn, failures, of_setting, order, void, wanted
 from experiments.bench.apps.matrix import BASELINE, SETTINGS
 from experiments.bench.apps.turn import TurnSpec
 from experiments.bench.sandboxed import INTERRUPTED, Incomplete
+from experiments.bench.valid import VoidRuns
 from testbed import dctcp
 
 
@@ -25,8 +27,10 @@ def run(
     repeats: int,
     records: str,
     quick: bool = False,
+    host: Mapping[str, Any] | None = None,
 ) -> Figures:
-    """Measure; see ``experiments.bench``. The baseline is always among the ``schemes``.
+    """Measure; see ``experiments.bench``. The baseline is always among the ``schemes``; ``host``
+    has fields of HostSettings.
     Workloads that failed in a turn have the figures of the other turns, and are named as
     missing."""
     chosen = SETTINGS[setting]
@@ -45,24 +49,33 @@ def run(
     folder.mkdir(parents=True, exist_ok=True)
     turns: dict[str, list[Turn]] = {name: [] for name in names}
     lost: list[str] = []
+    spoilt = VoidRuns(progress)
     for number in range(repeats):
         for name in order(names, number):
             label = f"{setting:<10} turn {number + 1} of {repeats}"
-            spec = json.dumps(asdict(TurnSpec(setting, name, workloads, label)))
-            try:
-                turn = sandboxed.result("experiments.bench.apps.turn", spec)
-            except sandboxed.EndedError as ended:
-                if ended.status in INTERRUPTED:
-                    raise SystemExit(ended.status) from ended
-                progress(f"turn {number + 1} under {name}: FAILED with status {ended.status}")
+            spec = json.dumps(asdict(TurnSpec(setting, name, workloads, label, host or {})))
+            while True:
+                try:
+                    turn = sandboxed.result("experiments.bench.apps.turn", spec)
+                except sandboxed.EndedError as ended:
+                    if ended.status in INTERRUPTED:
+                        raise SystemExit(ended.status) from ended
+                    progress(f"turn {number + 1} under {name}: FAILED with status {ended.status}")
+                    turn = None
+                    break
+                progress(f"turn {number + 1} under {name}: done")
+                again = spoilt.again(name, void(turn))
+                ending = f"-void{spoilt.counts[name]}" if void(turn) else ""
+                (folder / f"{name}-{number + 1}{ending}.json").write_text(json.dumps(turn))
+                if not again:
+                    break
+            if turn is None or void(turn):
                 lost.append(f"turn{number + 1}/{name}")
                 # Ratios are of single turns: what is missing is to leave a gap.
                 turn = {"played": {}, "checks": []}
-            (folder / f"{name}-{number + 1}.json").write_text(json.dumps(turn))
-            for reason in void(turn):
-                progress(f"turn {number + 1} under {name} is not valid: {reason}")
             turns[name].append(turn)
     figures = of_setting(setting, turns)
+    figures |= {f"{setting}.{name}.void_turns": spoilt.counts[name] for name in names}
     if missing := [*lost, *failures(turns)]:
         raise Incomplete(figures, missing)
     return figures

@@ -10,8 +10,8 @@ processors: some programs take all that there is, under every contender.
 import json
 import sys
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -34,16 +34,18 @@ _OTHER_QUEUES = "other egress queues"
 @dataclass(frozen=True)
 class TurnSpec:
     """What is played: ``workloads``, by their names, of ``setting`` under ``contender``; ``label``
-    begins each line about it."""
+    begins each line about it, ``host`` has fields of HostSettings."""
 
     setting: str
     contender: str
     workloads: Sequence[str]
     label: str = ""
+    host: Mapping[str, Any] = field(default_factory=dict)
 
 
-def bed_config(setting: Setting, contender: str) -> BedConfig:
-    """Return the network of ``setting`` as ``contender`` has it."""
+def bed_config(setting: Setting, contender: str, host: Mapping[str, Any]) -> BedConfig:
+    """Return the network of ``setting`` as ``contender`` has it, on hosts with these fields of
+    HostSettings."""
     chosen = scheme_of(contender)
     control = setting.congestion_control
     return BedConfig(
@@ -54,7 +56,9 @@ def bed_config(setting: Setting, contender: str) -> BedConfig:
         rate_bps=setting.rate_mbps * 1_000_000,
         bottleneck_limit_bytes=setting.buffer_kib * 1024,
         queue=setting.queue(chosen),
-        host=HostSettings(congestion_control=control, ecn=True if control == dctcp.NAME else None),
+        host=HostSettings(
+            congestion_control=control, ecn=True if control == dctcp.NAME else None
+        ).over(HostSettings(**host)),
         # The default: a line for each connection would slow down what is measured.
         controller={"log": {"connections": False}},
     )
@@ -66,9 +70,9 @@ def play(spec: TurnSpec) -> dict[str, Any]:
     by_name = {workload.name: workload for workload in setting.workloads}
     begun_s = time.monotonic()
     played: dict[str, Any] = {}
-    with Bed(bed_config(setting, spec.contender)) as bed:
+    with Bed(bed_config(setting, spec.contender, spec.host)) as bed:
         bed.require_forwarding()
-        settings = observation.settings(bed)
+        idle_rtt_ms = observation.idle_rtt(bed)
         stolen = Stolen()
         before = counters.snapshot(bed)
         with Stage(bed, ipv6=setting.ipv6) as stage:
@@ -76,11 +80,14 @@ def play(spec: TurnSpec) -> dict[str, Any]:
                 played[name] = _one(stage, by_name[name])
                 _say(spec, begun_s, name, played[name])
         after = counters.snapshot(bed)
+        settings = observation.settings(bed)
         assert bed.controller is not None
         bed.controller.require_running()
         checks = [
+            validity.idle_round_trip(idle_rtt_ms),
             _nothing_lost(counters.by_kind_of_loss(before, after, bed.roles.bottleneck)),
             validity.no_faults("qdiscs as asked", settings["qdisc_faults"]),
+            validity.no_faults("offloads off", settings["offload_faults"]),
             validity.no_faults("host settings as printed", settings["settings_faults"]),
             validity.connected(_events(bed, before.time_ns)),
             validity.without_errors(errors_in(bed.controller.log.read_text(errors="replace"))),

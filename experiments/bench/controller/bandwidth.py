@@ -25,8 +25,10 @@ from typing import Any
 
 from controller.cli.client import Client
 from experiments.bench import sandboxed
+from experiments.bench.sandboxed import Incomplete
+from experiments.bench.valid import VoidRuns
+from experiments.bench.watched import until_valid, watched
 from experiments.measure.record import bytes_between
-from experiments.measure.undisturbed import least_disturbed
 from experiments.traffic.load import PATTERNS
 from experiments.traffic.program import Program
 from testbed import sandbox
@@ -50,6 +52,9 @@ def run(progress: Callable[[str], None], *, loads: int = _LOADS, seed: int = 1) 
     """Measure; see ``experiments.bench``."""
     found = sandboxed.result("experiments.bench.controller.bandwidth", str(loads), str(seed))
     trials: list[dict[str, Any]] = found["trials"]
+    counted = {"bandwidth_loads": len(trials), "bandwidth_void_runs": found["void_runs"]}
+    if not trials:
+        raise Incomplete(counted, ["every load"])
     for trial in trials:
         last = trial["answers"][-1]
         progress(
@@ -61,19 +66,21 @@ def run(progress: Callable[[str], None], *, loads: int = _LOADS, seed: int = 1) 
     off = [abs(answer["available_mbps"] - answer["true_mbps"]) for answer in answers]
     held = sum(miss <= answer["error_mbps"] for miss, answer in zip(off, answers, strict=True))
     ratios = [trial["iperf3_mbps"] / trial["answers"][-1]["available_mbps"] for trial in trials]
-    return {
-        "bandwidth_loads": len(trials),
+    figures = {
+        **counted,
         "bandwidth_off_mean_mbps": sum(off) / len(off),
         "bandwidth_off_worst_mbps": max(off),
         "bandwidth_answers": len(answers),
         "bandwidth_error_mean_mbps": sum(a["error_mbps"] for a in answers) / len(answers),
         "bandwidth_bound_held": held / len(answers),
-        "bandwidth_stolen_pct": 100 * sum(trial["stolen"] for trial in trials) / len(trials),
         "bandwidth_iperf3_ratio_least": min(ratios),
         "bandwidth_iperf3_ratio_mean": sum(ratios) / len(ratios),
         "bandwidth_iperf3_ratio_most": max(ratios),
         "bandwidth_iperf3_agreed": sum(abs(r - 1) <= _AGREED for r in ratios) / len(ratios),
     }
+    if len(trials) < loads:
+        raise Incomplete(figures, [f"{loads - len(trials)} loads"])
+    return figures
 
 
 def measure(loads: int, seed: int) -> dict[str, Any]:
@@ -89,6 +96,7 @@ def measure(loads: int, seed: int) -> dict[str, Any]:
         controller={"northbound": {"socket": socket_path}},
     )
     trials = []
+    void = VoidRuns(lambda line: print(line, file=sys.stderr, flush=True))
     with Bed(config) as bed:
         bed.require_forwarding()
         client = Client(socket_path)
@@ -96,9 +104,17 @@ def measure(loads: int, seed: int) -> dict[str, Any]:
             pattern = rng.choice(PATTERNS)
             rate_bps = rng.uniform(_LEAST_BPS, _MOST_BPS)
             name = f"{seed} {number}"
-            trial, stolen = least_disturbed(partial(_trial, bed, client, pattern, rate_bps, name))
-            trials.append(trial | {"stolen": stolen})
-    return {"trials": trials}
+            one = until_valid(
+                void,
+                number,
+                # iperf3 takes what the load leaves.
+                partial(
+                    watched, bed, partial(_trial, bed, client, pattern, rate_bps, name), filled=True
+                ),
+            )
+            if not one.void:
+                trials.append(one.found)
+    return {"trials": trials, "void_runs": void.counts.total()}
 
 
 def _trial(bed: Bed, client: Client, pattern: str, rate_bps: float, seed: str) -> dict[str, Any]:

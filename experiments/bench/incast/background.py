@@ -43,15 +43,17 @@ def run(
     runs = compare(spec, schemes, repeats, Path(records), progress)
     figures: Figures = {}
     for name, done in runs.items():
-        if not done:
-            continue
-        beside = {
-            "background_alone_mbps": median(map(alone_mbps, done)),
-            "background_floor_mbps": min(run.background_mbps for run in done),
-            "background_recovery_s": max(map(recovery_s, done)),
-        }
-        burst = {f"beside_background_{figure}": value for figure, value in common(done).items()}
-        figures |= named(name, beside | burst)
+        found = common(done, runs.void[name])
+        figures |= named(
+            name, {f"beside_background_{what}": value for what, value in found.items()}
+        )
+        if done:
+            beside = {
+                "background_alone_mbps": median(map(alone_mbps, done)),
+                "background_floor_mbps": min(run.background_mbps for run in done),
+                "background_recovery_s": max(map(recovery_s, done)),
+            }
+            figures |= named(name, beside)
     require_all(figures, runs, repeats)
     return figures
 

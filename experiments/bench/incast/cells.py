@@ -7,6 +7,7 @@ from statistics import median
 from typing import Any
 
 from experiments.bench.comparison import (
+    Compared,
     Figures,
     common,
     compare_specs,
@@ -50,14 +51,12 @@ def run(
     return figures
 
 
-def of_cell(suffix: str, runs: Mapping[str, Sequence[Run]]) -> Figures:
+def of_cell(suffix: str, runs: Compared) -> Figures:
     """Return the figures of a cell's ``runs``."""
     figures: Figures = {}
     for name, done in runs.items():
-        if not done:
-            continue
-        found = common(done)
-        if done[0].has_background:
+        found = common(done, runs.void[name])
+        if done and done[0].has_background:
             found["background_mbps"] = median(run.background_mbps for run in done)
             found["total_mbps"] = median(run.goodput_mbps + run.background_mbps for run in done)
             found["background_alone_mbps"] = median(map(alone_mbps, done))

@@ -10,11 +10,15 @@ import json
 import sys
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from experiments.bench import sandboxed
+from experiments.bench.sandboxed import Incomplete
+from experiments.bench.valid import VoidRuns
+from experiments.bench.watched import until_valid, watched
 from experiments.measure.record import bytes_between
 from experiments.runner import RECEIVE_BUFFER_BYTES, RunSpec, bed_config
 from experiments.traffic.program import Program
@@ -35,47 +39,64 @@ _BUSY = IncastSpec(senders=1, rounds=95)
 
 
 def run(progress: Callable[[str], None]) -> dict[str, float]:
-    """Measure; see ``experiments.bench``. Medians, and the worst share, of some runs."""
+    """Measure; see ``experiments.bench``. Medians, and the worst share, of some runs; of a run what
+    is void (``experiments.bench.valid``) is missing."""
     runs = []
     for number in range(1, _RUNS + 1):
         runs.append(sandboxed.result("experiments.bench.incast.idle"))
         told = ", ".join(f"{name} {value:.1f}" for name, value in runs[-1].items())
         progress(f"run {number} of {_RUNS}: {told}")
-    figures = {name: median(run[name] for run in runs) for name in runs[0]}
-    for flow in ("busy", "busy_reader"):
-        shares = [
-            run[f"{flow}_beside_{IDLE}_idle_mbps"] / run[f"{flow}_alone_mbps"] for run in runs
-        ]
-        figures[f"{flow}_share_of_link_beside_{IDLE}_idle"] = median(shares)
-        figures[f"{flow}_worst_share_of_link_beside_{IDLE}_idle"] = min(shares)
+    figures = {"idle_void_runs": sum(run.pop("void_runs") for run in runs)}
+    missing = []
+    for flow in _FLOWS:
+        alone, beside = f"{flow}_alone_mbps", f"{flow}_beside_{IDLE}_idle_mbps"
+        for name in (alone, beside):
+            if found := [run[name] for run in runs if name in run]:
+                figures[name] = median(found)
+        both = [run for run in runs if alone in run and beside in run]
+        if len(both) < _RUNS:
+            missing.append(flow)
+        if both:
+            shares = [run[beside] / run[alone] for run in both]
+            figures[f"{flow}_share_of_link_beside_{IDLE}_idle"] = median(shares)
+            figures[f"{flow}_worst_share_of_link_beside_{IDLE}_idle"] = min(shares)
+    if missing:
+        raise Incomplete(figures, missing)
     return figures
 
 
 def measure() -> dict[str, float]:
-    """Return the goodputs of both kinds of flow, alone and beside idle connections."""
+    """Return the goodputs of both kinds of flow, alone and beside idle connections, those of void
+    runs left out, and how many runs were void."""
     spec = RunSpec(
         scheme="weir",
         workload=reads.Reads(senders=_HOSTS, rounds=1),
         topology="star",
         host=HostSettings(rmem_max_bytes=RECEIVE_BUFFER_BYTES),
     )
+    void = VoidRuns(lambda line: print(line, file=sys.stderr, flush=True))
+    figures: dict[str, float] = {}
     with Bed(bed_config(spec)) as bed:
         bed.require_forwarding()
         log = bed.run_dir / "workload.log"
         receiver = bed.host(bed.roles.receiver)
         args = [f"--connections={IDLE}"]
         args += [f"--server={bed.host(name).IP()}" for name in bed.roles.senders]
+
+        def both(beside: str) -> None:
+            for flow, mbps in _FLOWS.items():
+                name = f"{flow}_{beside}_mbps"
+                one = until_valid(void, name, partial(watched, bed, partial(mbps, bed, log)))
+                if not one.void:
+                    figures[name] = one.found
+
         with reads.responders(bed, log):
-            figures = {
-                "busy_alone_mbps": _transfer_mbps(bed, log),
-                "busy_reader_alone_mbps": _reader_mbps(bed, log),
-            }
+            both("alone")
             module = "experiments.traffic.idle"
             with Program(module, args, log=log, pid=receiver.pid) as idle:
                 idle.expect("connected")
-                figures[f"busy_beside_{IDLE}_idle_mbps"] = _transfer_mbps(bed, log)
-                figures[f"busy_reader_beside_{IDLE}_idle_mbps"] = _reader_mbps(bed, log)
-    return figures
+                both(f"beside_{IDLE}_idle")
+    return figures | {"void_runs": void.counts.total()}
 
 
 def _transfer_mbps(bed: Bed, log: Path) -> float:
@@ -98,6 +119,9 @@ def _settled_mbps(series: Mapping[str, Any]) -> float:
     # The last bin ended early.
     end_ns = series["start_ns"] + (len(series["bytes"]) - 1) * series["bin_ns"]
     return bytes_between(series, begin_ns, end_ns) * 8e3 / (end_ns - begin_ns)
+
+
+_FLOWS = {"busy": _transfer_mbps, "busy_reader": _reader_mbps}
 
 
 def main() -> None:

@@ -38,8 +38,7 @@ def run(
     runs = compare(spec, schemes, repeats, Path(records), progress)
     figures: Figures = {}
     for name, done in runs.items():
-        if done:
-            figures |= named(name, common(done), suffix)
+        figures |= named(name, common(done, runs.void[name]), suffix)
     figures |= ratios(figures, "weir", ["reno"], "goodput_mbps", suffix)
     require_all(figures, runs, repeats)
     return figures

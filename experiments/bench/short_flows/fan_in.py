@@ -27,9 +27,12 @@ def run(
     schemes: Sequence[str],
     repeats: int,
     records: str,
+    host: Mapping[str, Any] | None = None,
 ) -> Figures:
-    """Measure; see ``experiments.bench``."""
-    spec = RunsSpec(SERVERS, SIZES, (), USUAL, repeats, records, fixed_rounds=rounds)
+    """Measure; see ``experiments.bench``. ``host`` has fields of HostSettings."""
+    spec = RunsSpec(
+        SERVERS, SIZES, (), USUAL, repeats, records, fixed_rounds=rounds, host=host or {}
+    )
     runs, missing = in_networks(schemes, spec, progress)
     found = figures(runs)
     if missing:

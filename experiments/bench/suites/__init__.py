@@ -52,8 +52,8 @@ class Conclusion:
 class Suite:
     """A benchmark: groups of figures, by name. ``about`` is for help texts, a line and then more.
 
-    ``has_switch`` says whether the patched switch is part of it, ``sets_hosts`` whether its groups
-    take ``host``, fields of HostSettings.
+    ``has_switch`` says whether the patched switch is part of it, ``sets_hosts`` whether those of
+    its groups that compare schemes take ``host``, fields of HostSettings.
     """
 
     name: str

@@ -41,5 +41,6 @@ SUITES.add(
         _ABOUT,
         {name: _group(name, setting) for name, setting in matrix.SETTINGS.items()},
         Conclusion(conclusion.conclude, conclusion.show),
+        sets_hosts=True,
     )
 )

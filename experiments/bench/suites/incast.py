@@ -5,7 +5,8 @@ from experiments.bench.suites import SUITES, Conclusion, Group, Suite
 from experiments.schemes import over_tcp
 
 _CONNECTIONS = (1, 2, 4, 8, 16, 32, 40, 120)
-_SCHEMES = ("weir", "sdtcp", "reno", "dctcp")
+# What has to be compared with: TCP as it comes, and as whoever may set hosts has it.
+_SCHEMES = ("weir", "sdtcp", "reno", "reno_rto10", "dctcp", "dctcp_tuned")
 _COUNTED = (*_SCHEMES, "fair")
 
 

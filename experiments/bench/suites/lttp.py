@@ -42,5 +42,6 @@ SUITES.add(
             ),
             "loopback": Group("experiments.bench.transport.loopback", quick={}),
         },
+        sets_hosts=True,
     )
 )

@@ -61,5 +61,6 @@ SUITES.add(
             },
         },
         Conclusion(conclusion.conclude, conclusion.show),
+        sets_hosts=True,
     )
 )

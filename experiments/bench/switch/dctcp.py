@@ -11,7 +11,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -83,15 +83,13 @@ def run(progress: Callable[[str], None]) -> dict[str, float]:
 
 def bed_config(name: str, senders: int = SENDERS) -> BedConfig:
     """Return the network for a scheme: a star without a controller, queues that keep packets."""
-    chosen = scheme(name)
-    return BedConfig(
+    config = BedConfig(
         topology="star",
         senders=senders,
-        scheme=None,
         bottleneck_limit_bytes=_BUFFER_BYTES,
-        queue=chosen.queue,
-        host=chosen.host.over(HostSettings(ecn=False, rmem_max_bytes=RECEIVE_BUFFER_BYTES)),
+        host=HostSettings(ecn=False, rmem_max_bytes=RECEIVE_BUFFER_BYTES),
     )
+    return replace(scheme(name).on(config), scheme=None)
 
 
 def long_flows(bed: Bed, log: Path, settle_s: float, measured_s: float) -> Measured:

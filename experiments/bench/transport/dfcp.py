@@ -4,8 +4,7 @@ One sender, one receiver, a queue of 64 KiB that the switch divides by deficit r
 behind it a link with loss and delay (``network.long_link``). DFCP is told 99 % of the link's
 rate. As in the paper goodput leaves the beginning out: DFCP's is counted from the first block that
 was delivered to the last, TCP's after some seconds. ``goodput_share`` is DFCP's over what loss and
-headers leave of the link. Each is measured again if much of the processors was taken away meanwhile
-(``experiments.measure.undisturbed``).
+headers leave of the link. Each is checked as every run is (``experiments.bench.valid``).
 """
 
 import json
@@ -19,9 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from experiments.bench import sandboxed
+from experiments.bench.sandboxed import Incomplete
+from experiments.bench.valid import VoidRuns
+from experiments.bench.watched import until_valid, watched
 from experiments.measure.process import ended_children_s, processor_s
 from experiments.measure.record import bytes_between
-from experiments.measure.undisturbed import least_disturbed
 from experiments.network.long_link import LongLink, long_link
 from experiments.schemes import scheme
 from experiments.traffic import fountain
@@ -57,20 +58,27 @@ def run(
 ) -> dict[str, float]:
     """Measure; see ``experiments.bench``."""
     figures: dict[str, float] = {}
+    missing = []
     asked = json.dumps({"losses": losses_pct, "rtts": rtts_ms, "tcps": tcps})
     for trial in sandboxed.result("experiments.bench.transport.dfcp", asked):
         loss, rtt = trial["loss_pct"], trial["rtt_ms"]
         name = f"loss{loss:g}_rtt{rtt:g}"
+        for who, count in trial["void"].items():
+            figures[f"{who}_void_runs_{name}"] = count
+            if who not in trial["mbps"]:
+                missing.append(f"{who}_{name}")
         for who, mbps in trial["mbps"].items():
             figures[f"{who}_goodput_mbps_{name}"] = mbps
-        share = trial["mbps"]["dfcp"] * 1e6 / limit_bps(loss / 100)
-        figures[f"goodput_share_{name}"] = share
-        figures[f"sent_in_vain_pct_{name}"] = trial["sent_in_vain_pct"]
-        figures[f"stolen_pct_{name}"] = 100 * trial["stolen"]["dfcp"]
-        others = ", ".join(f"{who} {mbps:.1f}" for who, mbps in trial["mbps"].items())
-        stolen_pct = figures[f"stolen_pct_{name}"]
-        told = f"loss {loss:g} %, {rtt:g} ms: {others} Mb/s, share {share:.3f}"
-        progress(f"{told} (processors stolen: {stolen_pct:.1f} %)")
+        told = ", ".join(f"{who} {mbps:.1f}" for who, mbps in trial["mbps"].items())
+        told = f"loss {loss:g} %, {rtt:g} ms: {told or 'none'} Mb/s"
+        if "dfcp" in trial["mbps"]:
+            share = trial["mbps"]["dfcp"] * 1e6 / limit_bps(loss / 100)
+            figures[f"goodput_share_{name}"] = share
+            figures[f"sent_in_vain_pct_{name}"] = trial["sent_in_vain_pct"]
+            told += f", share {share:.3f}"
+        progress(told)
+    if missing:
+        raise Incomplete(figures, missing)
     return figures
 
 
@@ -113,15 +121,31 @@ def measure(losses: Sequence[float], rtts: Sequence[float], tcps: Sequence[str])
 def _trial(bed: Bed, link: LongLink, file: Path, tcps: Sequence[str]) -> dict[str, Any]:
     size = make(file, link)
     log = bed.run_dir / "workload.log"
+    mbps: dict[str, float] = {}
+    found: dict[str, Any] = {"mbps": mbps}
+    void = VoidRuns(say)
     with long_link(bed.host(bed.roles.receiver), link, log):
-        done, taken = least_disturbed(lambda: send(bed, file, log).said)
-        mbps = {"dfcp": done["span_bytes"] * 8e-6 / done["span_seconds"]}
-        stolen = {"dfcp": taken}
+        sent = until_valid(
+            void,
+            "dfcp",
+            lambda: watched(bed, lambda: send(bed, file, log).said, more_rtt_ms=link.rtt_ms),
+        )
+        if not sent.void:
+            done = sent.found
+            mbps["dfcp"] = done["span_bytes"] * 8e-6 / done["span_seconds"]
+            needed = size / _SYMBOL_BYTES / (1 - link.loss)
+            found["sent_in_vain_pct"] = 100 * (done["symbols"] / needed - 1)
         for name in tcps:
-            mbps[name], stolen[name] = least_disturbed(partial(_tcp_mbps, bed, name, log))
-    needed = size / _SYMBOL_BYTES / (1 - link.loss)
-    in_vain_pct = 100 * (done["symbols"] / needed - 1)
-    return {"mbps": mbps, "stolen": stolen, "sent_in_vain_pct": in_vain_pct}
+            tcp = partial(_tcp_mbps, bed, name, log)
+            took = until_valid(void, name, partial(watched, bed, tcp, more_rtt_ms=link.rtt_ms))
+            if not took.void:
+                mbps[name] = took.found
+    return found | {"void": {who: void.counts[who] for who in ("dfcp", *tcps)}}
+
+
+def say(line: str) -> None:
+    """Print a line of progress."""
+    print(line, file=sys.stderr, flush=True)
 
 
 def make(file: Path, link: LongLink) -> int:

@@ -129,14 +129,19 @@ def measure(mix: Mix, measured_s: float) -> dict[str, Any]:
         receiver = bed.host(bed.roles.receiver)
         for sender in senders[mix.dfcp :]:
             sender.apply(scheme(_TCP).host.over(sender.settings))
-        settings = observation.settings(bed)
         api.reach(senders[: mix.dfcp])
         if not mix.tcp:
             _move_away(bed, mix.dfcp, stack)
         api.meet((sender, receiver) for sender in senders)
-        flows = _flows(bed, mix, served)
         seen = observe(
-            bed, flows, settings, settle_s=_SETTLE_S, measured_s=measured_s, period_s=_PERIOD_S
+            bed,
+            _flows(bed, mix, served),
+            observation.idle_rtt(bed, more_ms=0.0 if mix.tcp else _RTTS_MS[0]),
+            # By TCP, which takes what it finds, or by flows that are told more than there is.
+            filled=bool(mix.tcp) or mix.whole,
+            settle_s=_SETTLE_S,
+            measured_s=measured_s,
+            period_s=_PERIOD_S,
         )
     link_bytes = mix.rate_bps / 8e9 * (seen.time_ns[-1] - seen.time_ns[0])
     return {

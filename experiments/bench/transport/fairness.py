@@ -118,7 +118,9 @@ def measure(mix: Mix, measured_s: float) -> dict[str, Any]:
         seen = observe(
             bed,
             flows,
-            observation.settings(bed),
+            observation.idle_rtt(bed),
+            # What TCP finds of the link it takes.
+            filled=mix.lttp < FLOWS,
             settle_s=_SETTLE_S,
             measured_s=measured_s,
             period_s=PERIOD_S,

@@ -20,16 +20,18 @@ import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from experiments.bench.valid import VoidRuns, reasons
 from experiments.measure import observation, validity
 from experiments.measure.netstat import TIMEOUTS
 from experiments.measure.sampling import Processors
 from experiments.measure.trace import QueueTrace, parse
-from experiments.runner import RECEIVE_BUFFER_BYTES, incast
+from experiments.network.acc import beneath
+from experiments.runner import incast, usual_host
 from experiments.schemes import over_atp, over_lttp, scheme, without_regulation
 from experiments.traffic import fountain
 from experiments.traffic.fountain import AtpMode, Fetched, FountainError, Mode, Place, Server
@@ -38,10 +40,9 @@ from experiments.traffic.reader import IncastSpec
 from experiments.workloads import reads
 from testbed import sandbox
 from testbed.bed import Bed
-from testbed.config import BedConfig, HostSettings
+from testbed.config import BedConfig
 
 KB = 1024
-MOST_VOID_RUNS = 2
 USUAL_RATE_MBPS = 100
 _BUFFER_BYTES = 64 * 1024
 _LEAST_ROUNDS, _MOST_ROUNDS = 3, 100
@@ -53,7 +54,8 @@ class RunsSpec:
     """What is fetched in one network: from ``servers``, ``sizes`` in bytes each, by each of
     ``contenders`` (schemes over LTTP or ATP, or the one over TCP that the network is made for),
     ``repeats`` times, over links of ``rate_mbps``. ``records`` is the folder for what each run
-    leaves. A run has ``fixed_rounds``, or some seconds' worth."""
+    leaves. A run has ``fixed_rounds``, or some seconds' worth. ``host`` has fields of HostSettings,
+    beneath what the scheme sets."""
 
     servers: int
     sizes: Sequence[int]
@@ -63,6 +65,7 @@ class RunsSpec:
     records: str
     rate_mbps: int = USUAL_RATE_MBPS
     fixed_rounds: int | None = None
+    host: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         unknown = set(self.contenders) - {*over_lttp(), *over_atp(), self.tcp}
@@ -83,20 +86,24 @@ def rounds(servers: int, size_bytes: int, rate_mbps: int = USUAL_RATE_MBPS) -> i
     return min(max(wanted, _LEAST_ROUNDS), _MOST_ROUNDS)
 
 
-def bed_config(tcp: str, servers: int, rate_mbps: int = USUAL_RATE_MBPS) -> BedConfig:
+def bed_config(
+    tcp: str,
+    servers: int,
+    rate_mbps: int = USUAL_RATE_MBPS,
+    host: Mapping[str, Any] | None = None,
+) -> BedConfig:
     """Return the network: queues and hosts as the TCP scheme has them, and a controller only if it
-    regulates."""
-    chosen = scheme(tcp)
-    return BedConfig(
-        topology="star",
-        senders=incast(servers, 1).senders,
-        scheme=None if tcp in without_regulation() else chosen.regulation,
-        controller=chosen.controller,
-        rate_bps=rate_mbps * 1_000_000,
-        bottleneck_limit_bytes=_BUFFER_BYTES,
-        queue=chosen.queue,
-        host=chosen.host.over(HostSettings(rmem_max_bytes=RECEIVE_BUFFER_BYTES)),
+    regulates. ``host`` has fields of HostSettings."""
+    config = scheme(tcp).on(
+        BedConfig(
+            topology="star",
+            senders=incast(servers, 1).senders,
+            rate_bps=rate_mbps * 1_000_000,
+            bottleneck_limit_bytes=_BUFFER_BYTES,
+            host=usual_host(**(host or {})),
+        )
     )
+    return replace(config, scheme=None) if tcp in without_regulation() else config
 
 
 def places(bed: Bed, servers: int) -> list[Place]:
@@ -117,12 +124,12 @@ class Network:
         self.spec = spec
         self.objects = _objects(bed.run_dir / "objects", spec.sizes)
         self.log = bed.run_dir / "workload.log"
-        self.settings = observation.settings(bed)
-        self._void: Counter[tuple[str, int]] = Counter()
+        self.idle_rtt_ms = observation.idle_rtt(bed)
+        self._void = VoidRuns(lambda line: _print(f"  {line}"))
 
     def valid_run(self, contender: str, size: int, number: int) -> list[dict[str, Any]]:
-        """Return the record of a run, after those of runs that were not valid and therefore done
-        again: at most MOST_VOID_RUNS for each contender and size. All are reported and kept."""
+        """Return the record of a run, after those of void ones (``experiments.bench.valid``), of
+        each contender and size. All are reported and kept."""
         records = []
         while True:
             name = f"{contender}-{size_name(size)}-{number}"
@@ -131,14 +138,13 @@ class Network:
             except (FountainError, ProgramError) as failed:
                 record = {"contender": contender, "size": size, "void": [str(failed)]}
                 queue = parse("")
-            void = bool(record["void"])
-            if void:
-                self._void[contender, size] += 1
-                name += f"-void{self._void[contender, size]}"
-            _keep(Path(self.spec.records) / name, record, queue)
             _say(self.spec, record, f"run {number} of {self.spec.repeats}")
+            again = self._void.again((contender, size), record["void"])
+            if record["void"]:
+                name += f"-void{self._void.counts[contender, size]}"
+            _keep(Path(self.spec.records) / name, record, queue)
             records.append(record)
-            if not void or self._void[contender, size] > MOST_VOID_RUNS:
+            if not again:
                 return records
 
     def run(self, contender: str, size: int) -> tuple[dict[str, Any], QueueTrace]:
@@ -153,7 +159,8 @@ class Network:
             else:
                 told = self._read(size, count)
             told["processors"] = processors.as_record()
-        record = told | self.settings | seen.record | {"contender": contender, "size": size}
+        record = told | seen.record | {"contender": contender, "size": size}
+        record["idle_rtt_ms"] = self.idle_rtt_ms
         record |= observation.controller(self.bed, seen.record["start_ns"])
         if isinstance(mode, AtpMode):
             record["atp"] = atp_counters(told["said"], ends)
@@ -167,11 +174,7 @@ class Network:
             checks.append(validity.connected(record["events"]))
             checks.append(validity.without_errors(record["controller_errors"]))
         record["checks"] = [asdict(check) for check in checks]
-        record["void"] = [
-            f"{check.name}: {check.measured}; should be: {check.bound}"
-            for check in checks
-            if not check.holds
-        ]
+        record["void"] = reasons(checks)
         return record, seen.queue
 
     def _serving(
@@ -229,17 +232,18 @@ class Network:
 
 def measure(spec: RunsSpec) -> list[dict[str, Any]]:
     """Do all runs of ``spec``, contenders in turns; return what ``_KEPT`` names of each."""
-    with Bed(bed_config(spec.tcp, spec.servers, spec.rate_mbps)) as bed:
+    with Bed(bed_config(spec.tcp, spec.servers, spec.rate_mbps, spec.host)) as bed:
         bed.require_forwarding()
         observation.require_extension(bed)
         network = Network(bed, spec)
-        return [
-            {key: record[key] for key in _KEPT if key in record}
-            for number in range(1, spec.repeats + 1)
-            for size in spec.sizes
-            for name in spec.contenders
-            for record in network.valid_run(name, size, number)
-        ]
+        with beneath(scheme(spec.tcp), bed, network.log):
+            return [
+                {key: record[key] for key in _KEPT if key in record}
+                for number in range(1, spec.repeats + 1)
+                for size in spec.sizes
+                for name in spec.contenders
+                for record in network.valid_run(name, size, number)
+            ]
 
 
 _KEPT = (
@@ -282,9 +286,11 @@ def _say(spec: RunsSpec, record: dict[str, Any], which: str) -> None:
     if "round_s" in record:
         goodput = sum(record["round_bytes"]) * 8e-6 / sum(record["round_s"])
         said += f": {goodput:.1f} Mb/s, {record['timeouts']} timeouts, {record['dropped']} drops"
-    print(f"  {said}", file=sys.stderr, flush=True)
-    for reason in record["void"]:
-        print(f"  not valid: {reason}", file=sys.stderr, flush=True)
+    _print(f"  {said}")
+
+
+def _print(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
 
 
 def main() -> None:

@@ -18,6 +18,7 @@ from experiments.bench import sandboxed
 from experiments.bench.comparison import Figures
 from experiments.bench.sandboxed import INTERRUPTED, Incomplete
 from experiments.bench.transport.fetches import KB, USUAL_RATE_MBPS, RunsSpec, size_name
+from experiments.bench.valid import valid
 from experiments.schemes import available, over_lttp, scheme, without_regulation
 
 USUAL = "reno"
@@ -35,14 +36,16 @@ def run(
     records: str,
     sizes_kb: Sequence[int] = SIZES_KB,
     rate_mbps: int = USUAL_RATE_MBPS,
+    host: Mapping[str, Any] | None = None,
 ) -> Figures:
     """Measure; see ``experiments.bench``. ``schemes`` are over LTTP, or the same without a
-    controller. Figures over links of another rate than the usual have it in their names."""
+    controller. ``host`` has fields of HostSettings. Figures over links of another rate than the
+    usual have it in their names."""
     known = {*over_lttp(), *without_regulation()}
     if unknown := set(schemes) - known:
         raise ValueError(f"this compares {', '.join(sorted(known))}, not {', '.join(unknown)}")
     sizes = [size_kb * KB for size_kb in sizes_kb]
-    spec = RunsSpec(servers, sizes, (), USUAL, repeats, records, rate_mbps)
+    spec = RunsSpec(servers, sizes, (), USUAL, repeats, records, rate_mbps, host=host or {})
     runs, missing = in_networks(schemes, spec, progress)
     found = figures(runs, servers, rate_mbps)
     if missing:
@@ -102,10 +105,10 @@ def by_cell(
         cells.setdefault((run["contender"], run["size"]), []).append(run)
     found: dict[tuple[str, int], Figures] = {}
     for cell, all_runs in cells.items():
-        valid = [one for one in all_runs if not one["void"]]
-        found[cell] = {"void_runs": float(len(all_runs) - len(valid))}
-        if valid:
-            found[cell] |= of(valid)
+        good = valid(all_runs)
+        found[cell] = {"void_runs": float(len(all_runs) - len(good))}
+        if good:
+            found[cell] |= of(good)
     return found
 
 
@@ -143,10 +146,10 @@ def of_atp(runs: Sequence[Mapping[str, Mapping[str, int]]]) -> Figures:
 
 def too_few(runs: Sequence[Mapping[str, Any]], spec: RunsSpec) -> list[str]:
     """Name each contender and size of which there are less valid runs than ``spec`` wants."""
-    valid = Counter((one["contender"], one["size"]) for one in runs if not one["void"])
+    good = Counter((one["contender"], one["size"]) for one in valid(runs))
     return [
         f"{name}_{size_name(size)}"
         for name in spec.contenders
         for size in spec.sizes
-        if valid[name, size] < spec.repeats
+        if good[name, size] < spec.repeats
     ]

@@ -9,13 +9,12 @@ from typing import Any
 from experiments.bench import sandboxed
 from experiments.bench.comparison import Figures
 from experiments.bench.sandboxed import INTERRUPTED, Incomplete
+from experiments.bench.valid import VoidRuns, reasons
 from experiments.measure import observation, validity
 from experiments.measure.received import ReceivedBySource
 from experiments.measure.sampling import Processors
 from experiments.traffic.program import Command, ProgramError
 from testbed.bed import Bed
-
-_MOST_VOID_RUNS = 2
 
 
 def measure_each(
@@ -34,24 +33,26 @@ def measure_each(
     """
     figures: Figures = {}
     missing = []
+    void = VoidRuns(progress)
     for name in names:
-        for attempt in range(1 + _MOST_VOID_RUNS):
+        progress(f"{name}: measuring")
+        while True:
             try:
                 measured = sandboxed.result(module, name, str(measured_s))
             except sandboxed.EndedError as ended:
                 if ended.status in INTERRUPTED:
                     raise SystemExit(ended.status) from ended
                 measured = {"void": [str(ended)]}
-            if not measured["void"]:
-                found = figures_of(name, measured)
-                figures |= {f"{prefix}_{name}_{figure}": value for figure, value in found.items()}
-                figures[f"{prefix}_{name}_void_runs"] = attempt
-                told = ", ".join(f"{figure} {value:.3f}" for figure, value in found.items())
-                progress(f"{name}: {told}")
+            if not void.again(name, measured["void"]):
                 break
-            progress(f"{name}: not valid: {'; '.join(measured['void'])}")
-        else:
+        figures[f"{prefix}_{name}_void_runs"] = void.counts[name]
+        if measured["void"]:
             missing.append(name)
+            continue
+        found = figures_of(name, measured)
+        figures |= {f"{prefix}_{name}_{figure}": value for figure, value in found.items()}
+        told = ", ".join(f"{figure} {value:.3f}" for figure, value in found.items())
+        progress(f"{name}: {told}")
     if missing:
         raise Incomplete(figures, missing)
     return figures
@@ -71,14 +72,16 @@ class Observed:
 def observe(
     bed: Bed,
     flows: AbstractContextManager[Sequence[Command]],
-    settings: Mapping[str, Any],
+    idle_rtt_ms: Mapping[str, float],
     *,
+    filled: bool,
     settle_s: float,
     measured_s: float,
     period_s: float,
 ) -> Observed:
     """Let ``flows`` send to the receiver of ``bed``, and count what comes, every ``period_s``;
-    ``settings`` are those of the hosts (``observation.settings``).
+    ``filled`` says that they are to fill the link. ``idle_rtt_ms`` was measured before
+    (``observation.idle_rtt``).
 
     Raises ProgramError if one of them ends too early.
     """
@@ -93,15 +96,8 @@ def observe(
         ended = [flow for flow in commands if not flow.running()]
     if ended:
         raise ProgramError(f"{len(ended)} of the flows have ended before they were told to")
-    record = {**settings, "processors": busy, **seen.record}
-    checks = validity.network_checks(record, bed.config.rate_bps)
-    verdict = {
-        "void": [
-            f"{check.name}: {check.measured}; should be: {check.bound}"
-            for check in checks
-            if not check.holds
-        ],
-        "checks": [asdict(check) for check in checks],
-    }
+    record = {"idle_rtt_ms": idle_rtt_ms, "processors": busy, **seen.record}
+    checks = validity.network_checks(record, bed.config.rate_bps, filled=filled)
+    verdict = {"void": reasons(checks), "checks": [asdict(check) for check in checks]}
     counted = [received.bytes[source] for source in sources]
     return Observed(received.time_ns, counted, record, verdict)

@@ -24,6 +24,9 @@
 /* Some of what is called here is for programs of a licence compatible with the GPL only. */
 char _license[] SEC("license") = "Dual MIT/GPL";
 
+/* The estimation gain g, times DCTCP_ONE: set before the program is loaded. */
+const volatile u32 dctcp_gain = DCTCP_USUAL_GAIN;
+
 extern void tcp_reno_cong_avoid(struct sock *sk, u32 ack, u32 acked) __ksym;
 
 /* A connection, both as sender and as receiver. */
@@ -82,7 +85,7 @@ void BPF_PROG(dctcp_in_ack_event, struct sock *sk, u32 flags)
 	if (!dctcp_window_over(tp->snd_una, ca->window_end))
 		return;
 	ca->alpha = dctcp_alpha(ca->alpha, tp->delivered - ca->delivered,
-				tp->delivered_ce - ca->delivered_ce);
+				tp->delivered_ce - ca->delivered_ce, dctcp_gain);
 	observe_next_window(ca, tp, tp->snd_nxt);
 }
 

@@ -6,18 +6,25 @@
 #ifndef WEIR_DCTCP_H
 #define WEIR_DCTCP_H 1
 
-/* Section 4.2: DCTCP.Alpha times this, so that it fits the estimation gain of 1/16 (section 3.3). */
+/* Section 4.2: DCTCP.Alpha times this, and the estimation gain g (section 3.3), too. */
 #define DCTCP_ONE 65536
-#define DCTCP_GAIN_SHIFT 4
+
+/* The gain that section 4.2 recommends: 1/16. */
+#define DCTCP_USUAL_GAIN 4096
 
 /* RFC 5681, Eq. (4): never less than two segments. */
 #define DCTCP_MIN_SSTHRESH 2
+
+static inline u32 dctcp_share(u32 of, u32 gain)
+{
+	return (u64)of * gain / DCTCP_ONE;
+}
 
 /* The congestion estimate at the end of an observation window (sections 3.3, steps 5 and 6, and 4.2).
  *
  * 'alpha' is the estimate so far; 'marked' of the 'delivered' segments of the window were reported to
  * have met congestion. */
-static inline u32 dctcp_alpha(u32 alpha, u32 delivered, u32 marked)
+static inline u32 dctcp_alpha(u32 alpha, u32 delivered, u32 marked, u32 gain)
 {
 	u32 level;
 
@@ -26,9 +33,9 @@ static inline u32 dctcp_alpha(u32 alpha, u32 delivered, u32 marked)
 	level = marked < delivered ? (u64)DCTCP_ONE * marked / delivered : DCTCP_ONE;
 
 	/* What no longer reaches the gain would otherwise stay for ever. */
-	if (!(alpha >> DCTCP_GAIN_SHIFT))
+	if (!dctcp_share(alpha, gain))
 		alpha = 0;
-	return alpha + (level >> DCTCP_GAIN_SHIFT) - (alpha >> DCTCP_GAIN_SHIFT);
+	return alpha + dctcp_share(level, gain) - dctcp_share(alpha, gain);
 }
 
 static inline u32 dctcp_at_least_min(u32 segments)

@@ -1,0 +1,61 @@
+"""Something done on a test bed that is observed meanwhile, and checked as every run is."""
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from experiments.bench.valid import VoidRuns, reasons
+from experiments.measure import observation, validity
+from experiments.measure.sampling import Processors
+from experiments.measure.trace import QueueTrace
+from testbed.bed import Bed
+
+Found = TypeVar("Found")
+
+
+@dataclass(frozen=True)
+class Watched(Generic[Found]):
+    """What was ``found``, the network's ``record`` and the bottleneck's ``queue``, and why it is
+    ``void``, if it is."""
+
+    found: Found
+    record: Mapping[str, Any]
+    queue: QueueTrace
+    void: list[str]
+
+
+def watched(
+    bed: Bed,
+    do: Callable[[], Found],
+    *,
+    filled: bool = False,
+    more_rtt_ms: float = 0.0,
+    idle_rtt_ms: Mapping[str, float] | None = None,
+) -> Watched[Found]:
+    """Probe the idle network, unless it was (``observation.idle_rtt``), and ``do`` something in it.
+
+    ``filled`` says that this fills the link, ``more_rtt_ms`` what delays a round trip besides the
+    ports of switches.
+    """
+    idle_rtt_ms = idle_rtt_ms or observation.idle_rtt(bed, more_ms=more_rtt_ms)
+    with observation.Observation(bed) as seen:
+        processors = Processors(bed.ovs.vswitchd_pid)
+        found = do()
+        busy = processors.as_record()
+    record = {"idle_rtt_ms": idle_rtt_ms, "processors": busy, **seen.record}
+    record |= observation.controller(bed, record["start_ns"])
+    checks = validity.network_checks(record, bed.roles.bottleneck_bps, filled=filled)
+    if bed.controller is not None:
+        checks.append(validity.connected(record["events"]))
+        checks.append(validity.without_errors(record["controller_errors"]))
+    return Watched(found, record, seen.queue, reasons(checks))
+
+
+def until_valid(
+    void: VoidRuns, what: Hashable, watch: Callable[[], Watched[Found]]
+) -> Watched[Found]:
+    """Return what ``watch`` finds, the last time if it is void and done again."""
+    while True:
+        one = watch()
+        if not void.again(what, one.void):
+            return one

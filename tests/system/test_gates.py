@@ -1,0 +1,224 @@
+"""One thing is broken at a time, in a run that is fine otherwise: one check says so, and which."""
+
+import os
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from experiments.emulation import Emulation
+from experiments.measure import validity
+from experiments.measure.trace import QueueTrace
+from experiments.measure.validity import OF_A_QUIET_MACHINE, Check
+from experiments.runner import RunSpec, bed_config, usual_host
+from experiments.traffic.netns import network_of
+from experiments.workloads import Workload, span_ns
+from experiments.workloads.long_flows import LongFlows
+from experiments.workloads.reads import Reads
+from testbed.bed import Bed
+from testbed.command import run
+
+pytestmark = [pytest.mark.netns, pytest.mark.switch]
+
+READS = Reads(senders=2, rounds=10, block_bytes=200_000)
+Breaking = Callable[[Bed], AbstractContextManager[None]]
+
+
+def ran(breaking: Breaking, workload: Workload = READS) -> tuple[dict[str, Any], QueueTrace]:
+    """The record of a run during whose workload something is broken, and its queue."""
+    spec = RunSpec("reno", workload, topology="star", background=False, host=usual_host())
+    with Bed(bed_config(spec)) as bed, ExitStack() as broken:
+
+        class Broken(Emulation):
+            # Called by every run, and by workloads once their connections are open.
+            def begin(self) -> None:
+                super().begin()
+                if not done:
+                    done.append(broken.enter_context(breaking(bed)))
+
+        done: list[None] = []
+        record, queue = Broken(spec, bed).measure()
+    record["longest_bytes"] = queue.longest_bytes(*span_ns(record["operations"]))
+    return record, queue
+
+
+def failed(breaking: Breaking, workload: Workload = READS) -> dict[str, Check]:
+    """The checks that do not hold of such a run."""
+    record, _ = ran(breaking, workload)
+    return {check.name: check for check in validity.checks(record) if not check.holds}
+
+
+def but_for_the_machine(checks: dict[str, Check]) -> dict[str, str]:
+    """What these measured, without those that a busy machine explains."""
+    return {n: check.measured for n, check in checks.items() if n not in OF_A_QUIET_MACHINE}
+
+
+def test_nothing_broken() -> None:
+    record, queue = ran(lambda _bed: nullcontext(), LongFlows(senders=2, seconds=1.0))
+    found = {check.name: check for check in validity.checks(record) if not check.holds}
+    assert but_for_the_machine(found) == {}
+    # All that came and was not dropped has left, but for a frame or so while the record began.
+    left = record["arrived"] - record["dropped"]
+    assert len(queue.departure_ns) == pytest.approx(left, abs=5)
+    assert queue.departure_bytes.sum() / left == pytest.approx(1514, rel=0.05)
+    # Ideally one each in 121 us.
+    gap_us = np.median(np.diff(queue.departure_ns)) / 1000
+    assert gap_us == pytest.approx(record["spacing"]["frame_us"], rel=0.1)
+
+
+def test_what_releases_packets_has_a_processor_at_once() -> None:
+    found = {}
+
+    @contextmanager
+    def look(bed: Bed) -> Iterator[None]:
+        for task in Path(f"/proc/{bed.ovs.vswitchd_pid}/task").iterdir():
+            policy = os.sched_getscheduler(int(task.name)) & ~os.SCHED_RESET_ON_FORK
+            found[(task / "comm").read_text().strip()] = policy
+        yield
+
+    ran(look)
+    releasing = [policy for name, policy in found.items() if name.startswith("hrtimer")]
+    assert releasing == [os.SCHED_RR]
+    # Nor have the others, which are of no hurry, become what its main thread is.
+    assert list(found.values()).count(os.SCHED_RR) == 2
+
+
+def set_up(*argv: str, host: str | None = None) -> Breaking:
+    """Have a command break something, in the namespace of a host or of the switch."""
+
+    @contextmanager
+    def breaking(bed: Bed) -> Iterator[None]:
+        run(list(argv), pid=bed.host(host).pid if host else None)
+        yield
+
+    return breaking
+
+
+@pytest.mark.parametrize(
+    ("breaking", "check", "measured"),
+    [
+        (
+            set_up("ethtool", "-K", "r1-eth0", "gro", "on", host="r1"),
+            "offloads off",
+            "r1-eth0: gro is on",
+        ),
+        (set_up("ethtool", "-K", "s1-eth1", "gro", "on"), "offloads off", "s1-eth1: gro is on"),
+        (
+            set_up("tc", "qdisc", "replace", "dev", "h1-eth0", "root", "pfifo", host="h1"),
+            "qdiscs as asked",
+            "h1-eth0: no HTB class",
+        ),
+        (
+            set_up("tc", "qdisc", "add", "dev", "s1-eth1", "root", "tbf", "rate", "300mbit",
+                   "burst", "100kb", "limit", "1mb"),
+            "qdiscs as asked",
+            "s1-eth1: the kernel has a qdisc tbf there, too",
+        ),
+        (
+            set_up("sysctl", "-q", "-w", "net.ipv4.tcp_rmem=4096 65536 1048576", host="h2"),
+            "host settings as printed",
+            "h2: tcp_rmem is 4096 65536 1048576, asked for 4096 131072 6291456",
+        ),
+        (
+            set_up("sysctl", "-q", "-w", "net.ipv4.tcp_sack=0", host="h2"),
+            "host settings as printed",
+            "h2: tcp_sack was 1, is 0",
+        ),
+    ],
+    ids=["host-offload", "switch-offload", "host-qdisc", "port-qdisc", "asked-setting", "setting"],
+)  # fmt: skip
+def test_a_setting_is_not_what_it_was(breaking: Breaking, check: str, measured: str) -> None:
+    found = but_for_the_machine(failed(breaking))
+    assert list(found) == [check]
+    assert found[check].startswith(measured)
+
+
+def test_another_buffer_at_the_bottleneck() -> None:
+    @contextmanager
+    def smaller(bed: Bed) -> Iterator[None]:
+        qos = bed.ovs.vsctl("get", "Port", bed.roles.bottleneck, "qos").strip()
+        bed.ovs.vsctl("set", "QoS", qos, "other_config:limit-bytes=32768")
+        yield
+
+    found = but_for_the_machine(failed(smaller))
+    assert list(found) == ["qdiscs as asked"]
+    assert "'limit_bytes': 32768" in found["qdiscs as asked"]
+    assert "'limit_bytes': 65536" in found["qdiscs as asked"]
+
+
+def test_drops_at_another_port() -> None:
+    """Two hosts send more to a third one than its port takes."""
+
+    @contextmanager
+    def flood(bed: Bed) -> Iterator[None]:
+        to = (bed.host("h1").IP(), 9)
+        threads = []
+        for name in ("h2", "b1"):
+            with network_of(bed.host(name).pid):
+                sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+            sender.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 32_768)
+
+            def send(sender: socket.socket = sender) -> None:
+                for _ in range(3000):
+                    # Until h1 says that nobody listens, and again.
+                    try:
+                        sender.sendto(bytes(1400), to)
+                    except ConnectionRefusedError:
+                        continue
+
+            threads.append(threading.Thread(target=send))
+            threads[-1].start()
+        yield
+        for thread in threads:
+            thread.join()
+
+    found = failed(flood)
+    assert "at s1-eth2 (other egress queues)" in found["drops only at the bottleneck"].measured
+    assert but_for_the_machine(found) == {}
+
+
+def test_others_take_the_processors() -> None:
+    @contextmanager
+    def busy(_bed: Bed) -> Iterator[None]:
+        spinning = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(4)]
+        yield
+        for one in spinning:
+            one.kill()
+            one.wait()
+
+    found = failed(busy, LongFlows(senders=2, seconds=2.0))
+    assert found["processors"].measured.startswith(("0% idle", "1% idle", "2% idle", "3% idle"))
+
+
+def test_the_switch_stands_still_now_and_then() -> None:
+    """The processors may be idle enough, and the link as fast as it is."""
+
+    @contextmanager
+    def hold(bed: Bed) -> Iterator[None]:
+        over = threading.Event()
+
+        def stop_and_go() -> None:
+            pid = bed.ovs.vswitchd_pid
+            while not over.wait(0.008):
+                os.kill(pid, signal.SIGSTOP)
+                time.sleep(0.002)
+                os.kill(pid, signal.SIGCONT)
+
+        thread = threading.Thread(target=stop_and_go)
+        thread.start()
+        yield
+        over.set()
+        thread.join()
+
+    # It goes on until what was measured has been read.
+    found = failed(hold, LongFlows(senders=2, seconds=2.0))
+    assert "us off (99th percentile)" in found["spacing of departures"].measured
+    assert but_for_the_machine(found) == {}

@@ -1,0 +1,176 @@
+"""Every scheme, on a network that stands, is what it says: read back from kernel and switch."""
+
+import re
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from experiments.hosts import HOSTS
+from experiments.measure import netstat, observation
+from experiments.network.acc import beneath
+from experiments.runner import RunSpec, bed_config, usual_host
+from experiments.schemes import over_tcp, scheme
+from experiments.traffic.reader import IncastSpec
+from experiments.workloads import reads
+from experiments.workloads.long_flows import long_flows
+from experiments.workloads.reads import Reads
+from testbed import dctcp
+from testbed.bed import Bed
+from testbed.command import run
+from testbed.config import BedConfig, route_attributes
+from testbed.host import Host
+
+pytestmark = [pytest.mark.netns, pytest.mark.switch]
+
+# What each sets of hosts, as `ip route` and `ss` name it; those of ports stand in Scheme.queue.
+ROUTES = {
+    "reno_rto10": {"rto_min": "10ms", "quickack": "1"},
+    "sdtcp_paper": {"rto_min": "30ms", "quickack": "1", "initcwnd": "1"},
+}
+CONTROLS = {"cubic": "cubic", "bbr": "bbr", "dctcp": "dctcp_", "dctcp_tuned": "dctcp_"}
+HOST_ROUTES = {
+    "as-they-come": {},
+    "immediate-acks": {"quickack": "1"},
+    "paper": {"rto_min": "30ms", "quickack": "1", "initcwnd": "1"},
+}
+
+
+@contextmanager
+def under(name: str, hosts: str = "as-they-come") -> Iterator[Bed]:
+    config = BedConfig(topology="star", senders=2, host=HOSTS[hosts].settings.over(usual_host()))
+    with Bed(scheme(name).on(config)) as bed:
+        bed.require_forwarding()
+        yield bed
+
+
+def require_kernel(name: str) -> None:
+    if scheme(name).host.congestion_control == dctcp.NAME:
+        try:
+            dctcp.require()
+        except dctcp.KernelLacksError as lacking:
+            pytest.skip(str(lacking))
+
+
+def attributes(host: Host) -> dict[str, str]:
+    """What the route says of TCP, but for the congestion control."""
+    route = route_attributes(host.tcp_settings()["route"])
+    return {name: route[name] for name in ("rto_min", "quickack", "initcwnd") if name in route}
+
+
+def used(bed: Bed, log: Path) -> tuple[str, str]:
+    """What a connection that sends uses, by `ss`: its congestion control and all that it says."""
+    sender, receiver = bed.host("h1"), bed.host(bed.roles.receiver)
+    with long_flows([sender], receiver, log):
+        time.sleep(0.5)
+        shown = run(["ss", "-tinH", "dst", receiver.IP()], pid=sender.pid)
+    said = re.search(r"\b(reno|cubic|bbr|dctcp_\w+)\b", shown)
+    assert said is not None, shown
+    return said[1], shown
+
+
+@pytest.mark.parametrize("name", [name for name in over_tcp() if not scheme(name).acc])
+def test_a_scheme_is_what_it_says(name: str, tmp_path: Path) -> None:
+    require_kernel(name)
+    chosen = scheme(name)
+    with under(name) as bed:
+        control, shown = used(bed, tmp_path / "log")
+        assert control.startswith(CONTROLS.get(name, "reno"))
+        assert all(attributes(host) == ROUTES.get(name, {}) for host in bed.hosts)
+        if "rto_min" in ROUTES.get(name, {}):
+            rto_ms = float(re.findall(r"\brto:([\d.]+)", shown)[0])
+            assert rto_ms < 200
+        found = observation.settings(bed)
+        assert found["settings_faults"] == found["qdisc_faults"] == found["offload_faults"] == []
+        for switch in bed.switches:
+            for intf in switch.links:
+                in_force = bed.ovs.appctl("qos/show", intf.name)
+                assert all(f"{key}: {value}" in in_force for key, value in chosen.queue.items())
+        assert (bed.controller is None) == (chosen.regulation is None)
+        if bed.controller is not None:
+            settings = (bed.run_dir / "controller.yaml").read_text()
+            assert f"scheme: {chosen.regulation}" in settings
+            letter = chosen.controller.get("regulation", {}).get("repeat_notices") is False
+            assert ("repeat_notices: false" in settings) == letter
+        wanted = chosen.host.dctcp_gain
+        if wanted is not None:
+            assert bed.dctcp_gain == pytest.approx(wanted, abs=1 / 65536)
+
+
+@pytest.mark.parametrize("name", ["dctcp", "dctcp_tuned", "dctcp_k4_g0.15"])
+def test_dctcp_has_marks(name: str, tmp_path: Path) -> None:
+    """What queues mark comes, and hosts hear of it."""
+    require_kernel(name)
+    with under(name) as bed:
+        receiver = bed.host(bed.roles.receiver)
+        senders = [bed.host(one) for one in bed.roles.senders]
+        before = [netstat.counters(host.pid) for host in senders]
+        with long_flows(senders, receiver, tmp_path / "log"):
+            time.sleep(1.0)
+        heard = [
+            netstat.grown(was, netstat.counters(host.pid)).get("TcpExt.TCPDeliveredCE", 0)
+            for was, host in zip(before, senders, strict=True)
+        ]
+        queue = bed.bottleneck_switch.queues()[bed.roles.bottleneck]
+        if bed.config.host.dctcp_gain is not None:
+            assert bed.dctcp_gain == pytest.approx(bed.config.host.dctcp_gain, abs=1 / 65536)
+    assert int(queue["marked_packets"]) > 0
+    assert min(heard) > 0
+
+
+def test_a_fair_queue_drops_from_the_longest(tmp_path: Path) -> None:
+    """Of two connections one sends as much as it can, and the other little: of that nothing is
+    lost, though the first has filled the buffer."""
+    with under("fair") as bed:
+        receiver = bed.host(bed.roles.receiver)
+        few, many = bed.host("h1"), bed.host("h2")
+        small = IncastSpec(senders=1, rounds=40, block_bytes=20_000)
+        before = {host.name: netstat.counters(host.pid) for host in (few, many)}
+        with (
+            long_flows([many], receiver, tmp_path / "log"),
+            reads.responders(bed, tmp_path / "log"),
+        ):
+            time.sleep(1.0)
+            with reads.reader(bed, small, tmp_path / "log") as reader:
+                list(reader.messages())
+            time.sleep(0.5)
+        resent = {
+            host.name: netstat.grown(before[host.name], netstat.counters(host.pid)).get(
+                "Tcp.RetransSegs", 0
+            )
+            for host in (few, many)
+        }
+        dropped = int(bed.bottleneck_switch.queues()[bed.roles.bottleneck]["dropped_packets"])
+    assert dropped > 0
+    assert resent["h2"] > 0
+    assert resent["h1"] == 0
+
+
+def test_tcp_acc_is_beneath_all_hosts() -> None:
+    reading = Reads(senders=2, rounds=5, block_bytes=200_000)
+    host = HOSTS["paper"].settings.over(usual_host())
+    spec = RunSpec("acc", reading, topology="star", background=False, host=host)
+    with ExitStack() as stack:
+        bed = stack.enter_context(Bed(bed_config(spec)))
+        bed.require_forwarding()
+        layer = stack.enter_context(beneath(scheme("acc"), bed, bed.run_dir / "log"))
+        table = [run(["ip", "route", "show", "table", "4881"], pid=h.pid) for h in bed.hosts]
+        log = bed.run_dir / "log"
+        with reads.responders(bed, log), reads.reader(bed, reading, log) as reader:
+            list(reader.messages())
+        counted = layer.counted()
+        faults = observation.settings(bed)["settings_faults"]
+    # Of each of the five rounds both senders' halves, in segments of 1,448 bytes or less.
+    assert counted["sent"] > 5 * 200_000 / 1448
+    assert len(layer.layers) == len(bed.hosts)
+    assert all("quickack 1" in shown and "rto_min lock 30ms" in shown for shown in table), table
+    assert faults == []
+
+
+@pytest.mark.parametrize("hosts", HOSTS)
+def test_hosts_are_what_they_are_called(hosts: str) -> None:
+    with under("reno", hosts) as bed:
+        assert all(attributes(host) == HOST_ROUTES[hosts] for host in bed.hosts)
+        assert observation.settings(bed)["settings_faults"] == []
