@@ -42,7 +42,13 @@ setup(
         "uvloop>=0.21",
     ],
     extras_require={
-        "experiments": ["matplotlib>=3.8", "numpy>=1.26", "psutil>=7"],
+        "experiments": [
+            "Jinja2>=3.1",
+            "matplotlib>=3.8",
+            "numpy>=1.26",
+            "psutil>=7",
+            "pyarrow>=17",
+        ],
         "test": [
             "hypothesis>=6.100",
             "import-linter>=2.0",
