@@ -102,9 +102,9 @@ def bed_config(spec: RunSpec) -> BedConfig:
     return scheme(spec.scheme).on(config)
 
 
-def run(spec: RunSpec, out: Path) -> int:
+def run(spec: RunSpec, out: Path, *, log: Path | None = None) -> int:
     """Do a run in a new sandbox; return its exit status, VOID if it is not valid. Its progress goes
-    to stderr.
+    to stderr, or to the file ``log``.
 
     Raises ValueError, before anything starts, where there cannot be such a run.
     """
@@ -113,4 +113,8 @@ def run(spec: RunSpec, out: Path) -> int:
     for name in (RECORD, QUEUE):
         (out / name).unlink(missing_ok=True)
     argv = [sys.executable, "-m", "experiments.emulation", "--spec", json.dumps(spec.as_record())]
-    return sandbox.run([*argv, "--out", str(out.resolve())])
+    argv += ["--out", str(out.resolve())]
+    if log is None:
+        return sandbox.run(argv)
+    with log.open("wb") as said:
+        return sandbox.run(argv, stderr=said.fileno())

@@ -16,6 +16,7 @@ from rich.table import Table
 
 from experiments.bench import sandboxed
 from experiments.bench.suites import SUITES, Group, Suite
+from experiments.measure.machine import commit
 from experiments.report.goodputs import goodputs
 from testbed.ovs import find_prefix
 
@@ -122,6 +123,7 @@ def void_runs(figures: Mapping[str, object]) -> list[str]:
 
 def _machine() -> dict[str, object]:
     return {
+        "commit": commit() or "",
         "machine.kernel": platform.release(),
         "machine.processors": os.cpu_count(),
         "machine.load_before": round(os.getloadavg()[0], 2),

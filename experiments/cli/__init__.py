@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 
 from controller.cli.arguments import Parser
-from experiments.cli import bench, dashboard, demo, report, run, soak
+from experiments.cli import bench, dashboard, data, demo, figures, report, run, soak
 from experiments.traffic.fountain import FountainError
 from testbed.dctcp import DctcpError
 from testbed.ovs import OvsError
@@ -21,9 +21,14 @@ _EXAMPLES = """\
 examples:
   weir-experiment demo                          the demonstration, about two minutes
   weir-experiment demo --senders 8 --rounds 20  a smaller one
+  weir-experiment list                          the papers' figures, and whether their claims hold
+  weir-experiment run sdtcp-fig9 --quick        one of them, in less than three minutes
+  weir-experiment report                        the page of all, from the last full measurement
   weir-experiment demo --json | jq '."n32.weir.goodput_mbps"'
   weir-experiment run --scheme sdtcp --out build/sdtcp   one run, its result, its record
   weir-experiment report build/sdtcp build/demo          tables and pictures of records
+  weir-experiment compare build/figures/A build/figures/B   differences, with bands
+  weir-experiment export build/figures/sdtcp-fig9        all values as CSV and Parquet
   weir-experiment bench incast --quick --help            what a benchmark measures
 """
 
@@ -52,6 +57,9 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for command in (demo, dashboard, run, report, bench, soak):
-        command.add(commands)
+    for add in (
+        demo.add, figures.add_list, run.add, report.add, data.add_compare, data.add_export,
+        data.add_plot, figures.add_keep, bench.add, dashboard.add, soak.add,
+    ):  # fmt: skip
+        add(commands)
     return parser

@@ -14,17 +14,30 @@ _LEAST, _MOST = 1, 65_535
 _MOST_SCALE = 14
 
 
-def add_where(command: argparse.ArgumentParser, out: str) -> None:
-    """Add the options for the output folder and the switch."""
+def add_where(command: argparse.ArgumentParser, out: str, more: str = "") -> None:
+    """Add the options for the output folder, of whose help ``more`` is the end, and the switch."""
     add = command.add_argument
     add(
         "--out", type=Path, default=Path(out), metavar="DIR",
-        help="where to write (default %(default)s)",
+        help=f"where to write (default %(default)s{more})",
     )  # fmt: skip
     add(
         "--ovs", metavar="PREFIX",
         help="the patched switch (default: $WEIR_OVS_PREFIX, else the newest that was built)",
     )  # fmt: skip
+
+
+def words(written: str) -> list[str]:
+    """Return the words of a list with commas."""
+    return [word.strip() for word in written.split(",") if word.strip()]
+
+
+def numbers(written: str) -> list[int]:
+    """Return the whole numbers of a list with commas. Raises ArgumentTypeError for another word."""
+    found = words(written)
+    if not found or not all(word.lstrip("-").isdecimal() for word in found):
+        raise argparse.ArgumentTypeError(f"{written!r} is not N or N,N,...")
+    return list(map(int, found))
 
 
 def folder(path: Path) -> Path:

@@ -7,14 +7,19 @@ from pathlib import Path
 
 from rich.console import Console
 
-from experiments.cli import options
+from experiments.cli import figures, options
+from experiments.figures import page
 from experiments.measure.record import RECORD, Run
 from experiments.report import figure, summary, table
 
 _DESCRIPTION = """\
-Makes tables and a picture of what runs have recorded. DIR is the folder of a run, or one that
-has such folders below it, as build/demo or build/bench/incast/n40. Runs in the same folder that
-differ in nothing but their scheme stand side by side.
+Without DIR: makes the page of the papers' figures from the results that are committed beside them:
+index.html, pictures/ (SVG, PNG, PDF) and claims.csv. With folders of results of figures, as
+build/figures: the same of these.
+
+With folders of runs: makes tables and a picture of what these have recorded. DIR is the folder of
+a run, or one that has such folders below it, as build/demo or build/bench/incast/n40. Runs in the
+same folder that differ in nothing but their scheme stand side by side.
 
 Prints the tables and whether the runs were valid, and writes into --out:
   report.png      goodput over time, and the bottleneck's queue with its notices
@@ -33,12 +38,12 @@ def add(commands: options.Commands) -> None:
     """Add the command."""
     command = commands.add_parser(
         "report",
-        help="tables and a picture of recorded runs",
+        help="the page of all figures; of recorded runs, tables and a picture",
         description=_DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     option = command.add_argument
-    option("folders", type=Path, nargs="+", metavar="DIR", help="what was recorded")
+    option("folders", type=Path, nargs="*", metavar="DIR", help="what was recorded or measured")
     option(
         "--out", type=Path, default=Path("build/report"), metavar="DIR",
         help="where to write (default %(default)s)",
@@ -48,6 +53,8 @@ def add(commands: options.Commands) -> None:
 
 
 def _report(args: argparse.Namespace) -> int:
+    if not args.folders or page.sweeps(args.folders):
+        return figures.report(args.folders, args.out, as_json=args.json)
     settings = by_setting(recorded(args.folders))
     out = options.folder(args.out)
     figure.draw([list(runs.values()) for runs in settings.values()], out / PICTURE)

@@ -3,12 +3,14 @@
 import argparse
 import json
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from rich.console import Console
 
 from experiments import runner, schemes, workloads
-from experiments.cli import options
+from experiments.cli import figures, options
+from experiments.figures.axes import AXES
 from experiments.measure.record import Run
 from experiments.report import summary, table
 from experiments.workloads import WORKLOADS, Workload
@@ -17,9 +19,15 @@ from testbed.config import HostSettings
 from testbed.topologies import at_most
 
 _DESCRIPTION = """\
-Runs one workload under one scheme, prints the result, and writes into --out what was recorded:
-record.json (settings, versions, operations, counters, events, checks), queue.npz (every packet
-that came to the bottleneck's queue) and logs. 'weir-experiment report DIR' draws it.
+With NAME: measures a figure ('weir-experiment list' shows all), or a sweep of one's own, which is a
+file like a figure's (figure.toml; YAML will do, too). Prints the result and which claims hold. What
+was measured and is valid is not measured again, so the same command goes on after an interrupt. A
+void run is done once more; what is still void is counted and shown.
+
+Without: runs one workload under one scheme, prints the result, and writes into --out what was
+recorded: record.json (settings, versions, operations, counters, events, checks), queue.npz (every
+packet that came to the bottleneck's queue) and logs. 'weir-experiment report DIR' draws it. Several
+schemes, values (--senders 8,16 or --sweep) or repeats make it a sweep.
 
 A scheme is what the hosts' TCP, the switches' queues and the controller are set to. The
 regulation scheme (weir, sdtcp, none) is the controller's part of it.
@@ -33,19 +41,27 @@ workloads, and what --set chooses of each:
 {workloads.described()}
 
 {network.TOPOLOGIES_HELP}
+axes of --sweep:
+  {", ".join(AXES)}, workload.FIELD, hosts.FIELD
+
 examples:
+  weir-experiment run sdtcp-fig9 --quick
+  weir-experiment run sdtcp-fig9 --scheme reno,weir --senders 16,32 --repeat 5
+  weir-experiment run my-sweep.toml --minutes 5
   weir-experiment run --scheme weir
+  weir-experiment run --scheme reno,dctcp,weir --senders 8,16,32 --repeat 3 --no-background
+  weir-experiment run --scheme weir --sweep buffer_kib=16,32,64,128
   weir-experiment run --scheme weir --workload fresh --senders 8 --rounds 50 --no-background
   weir-experiment run --scheme cubic --workload long-flows --set seconds=20 --senders 4
   weir-experiment run --scheme dctcp --topology star --workload web-search --set load=0.8 seconds=60
   weir-experiment run --scheme sdtcp --topology leaf-spine --shape leaves=8 --rate 50 --buffer 32
 
-exit status: 0 valid, 1 failed, 2 wrong usage, 3 not valid, 130 interrupted
+exit status: 0 valid, 1 failed, 2 wrong usage, 3 not valid, 130 interrupted; of a sweep 0 all is
+there, 1 some of it failed
 """
 
 # Options that set a field of a workload.
 _FIELDS = {
-    "senders": "senders",
     "rounds": "rounds",
     "block": "block_bytes",
     "connections_per_sender": "connections_per_sender",
@@ -57,16 +73,18 @@ def add(commands: options.Commands) -> None:
     """Add the command."""
     command = commands.add_parser(
         "run",
-        help="one workload under one scheme: its result, recorded in --out",
+        help="a figure, a sweep, or one workload under one scheme: its result, and all raw data",
         description=_DESCRIPTION,
         epilog=_END,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     option = command.add_argument
+    option("names", nargs="*", metavar="NAME", help="a figure, or the file of a sweep")
     option(
-        "--scheme", choices=schemes.over_tcp(), required=True, metavar="NAME",
-        help=", ".join(schemes.over_tcp()),
+        "--scheme", type=options.words, action="extend", default=[], metavar="NAME,...",
+        help=f"{', '.join(schemes.over_tcp())}; of a figure: these alone",
     )  # fmt: skip
+    figures.add_measuring(command)
     option(
         "--workload", choices=WORKLOADS, default="reads", metavar="NAME",
         help=f"{', '.join(WORKLOADS)} (default %(default)s)",
@@ -75,8 +93,11 @@ def add(commands: options.Commands) -> None:
         "--set", type=_setting, nargs="+", action="extend", default=[], metavar="FIELD=VALUE",
         help="fields of the workload (below)",
     )  # fmt: skip
+    option(
+        "--senders", type=options.numbers, action="extend", default=[], metavar="N,...",
+        help="hosts that send (default: the workload's, where there is room for them)",
+    )  # fmt: skip
     for name, about in (
-        ("senders", "hosts that send (default: the workload's, where there is room for them)"),
         ("rounds", "blocks to be read"),
         ("block", "size of a block in bytes, divided over all senders"),
         ("connections-per-sender", "connections to each sender"),
@@ -97,15 +118,34 @@ def add(commands: options.Commands) -> None:
     )  # fmt: skip
     option("--json", action="store_true", help="print the result as JSON, flat")
     options.add_receive_buffer(command)
-    options.add_where(command, "build/run")
+    options.add_where(command, "build/run", figures.OUT_HELP)
     options.add_hosts(command)
-    command.set_defaults(handler=_run)
+    command.set_defaults(handler=partial(_run, command))
 
 
-def _run(args: argparse.Namespace) -> int:
+def _run(command: argparse.ArgumentParser, args: argparse.Namespace) -> int:
+    if args.names:
+        return figures.run(args, command)
+    if args.quick:
+        raise ValueError("--quick is of figures: name one ('weir-experiment list' shows them)")
+    if not args.scheme:
+        raise ValueError("run what? name a figure ('weir-experiment list'), or give --scheme")
+    for name in args.scheme:
+        if name not in schemes.over_tcp():
+            raise ValueError(f"no scheme {name!r}: there are {', '.join(schemes.over_tcp())}")
+    spec = _spec(args)
+    if len(args.scheme) > 1 or len(args.senders) > 1 or args.sweep or (args.repeat or 1) > 1:
+        return figures.run_adhoc(spec, args)
+    status = runner.run(spec, options.folder(args.out))
+    if status in (0, runner.VOID):
+        _show(Run.load(args.out), args)
+    return status
+
+
+def _spec(args: argparse.Namespace) -> runner.RunSpec:
     workload = _workload(args)
     spec = runner.RunSpec(
-        scheme=args.scheme,
+        scheme=args.scheme[0],
         workload=workload,
         topology=args.topology,
         shape=dict(args.shape),
@@ -116,11 +156,7 @@ def _run(args: argparse.Namespace) -> int:
         host=HostSettings(rmem_max_bytes=options.receive_buffer(args)),
         ovs_prefix=args.ovs,
     )
-    spec = replace(spec, host=replace(spec.host, **options.host_changes(args)))
-    status = runner.run(spec, options.folder(args.out))
-    if status in (0, runner.VOID):
-        _show(Run.load(args.out), args)
-    return status
+    return replace(spec, host=replace(spec.host, **options.host_changes(args)))
 
 
 def _show(run: Run, args: argparse.Namespace) -> None:
@@ -141,6 +177,8 @@ def _workload(args: argparse.Namespace) -> Workload:
         value = getattr(args, name)
         if value is not None:
             given[field] = value
+    if args.senders:
+        given["senders"] = args.senders[0]
     usual = workloads.defaults(args.workload)["senders"]
     given.setdefault("senders", at_most(usual, args.topology, dict(args.shape)))
     return workloads.workload(args.workload, given)

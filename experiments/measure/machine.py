@@ -1,9 +1,12 @@
-"""Other users of the machine's processors during a measurement."""
+"""What measures: the commit of this tree, and other users of the machine's processors."""
 
 import os
+import subprocess
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 
 import psutil
 
@@ -14,6 +17,18 @@ _NOTABLE_STEAL_SHARE = 0.02
 _NOTABLE_PROCESSORS = 0.05
 _MOST_NAMED = 3
 _KTHREADD = 2
+
+
+@cache
+def commit() -> str | None:
+    """Return the commit of this tree, with -dirty if it was changed since; None without git."""
+    top = Path(__file__).resolve().parents[2]
+    words = ["git", "-C", str(top), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+    try:
+        found = subprocess.run(words, capture_output=True, text=True, check=True, timeout=10)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return found.stdout.strip() or None
 
 
 @dataclass(frozen=True)

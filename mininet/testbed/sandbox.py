@@ -64,7 +64,13 @@ def require() -> None:
         )
 
 
-def run(argv: Sequence[str], *, stdout: int | None = None, forwards: Sequence[Forward] = ()) -> int:
+def run(
+    argv: Sequence[str],
+    *,
+    stdout: int | None = None,
+    stderr: int | None = None,
+    forwards: Sequence[Forward] = (),
+) -> int:
     """Run ``argv`` as the first process of a new sandbox; return its exit status. What ``forwards``
     say is reached from outside meanwhile.
 
@@ -80,6 +86,7 @@ def run(argv: Sequence[str], *, stdout: int | None = None, forwards: Sequence[Fo
         inner = subprocess.Popen(
             [*_ENTER, *argv],
             stdout=stdout,
+            stderr=stderr,
             # A mask outlives exec: without this the first process would never see a signal.
             preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_SETMASK, before),  # noqa: PLW1509
         )

@@ -1,0 +1,414 @@
+"""weir-experiment list, keep; and what 'run' and 'report' do with figures and sweeps."""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from experiments import workloads
+from experiments.cli import options
+from experiments.figures import axes, catalogue, claims, page, results, sweep
+from experiments.figures.spec import Figure, Line, Panel, Setting, Sweep, read
+from experiments.runner import RunSpec
+from experiments.schemes import SCHEMES
+
+FOLDER = Path("build/figures")
+SWEEPS = Path("build/sweeps")
+OUT_HELP = f"; of figures {FOLDER}/NAME, of sweeps in files {SWEEPS}/NAME"
+
+_LIST = """\
+Shows the papers' figures that can be measured here: how long that takes, in full and with --quick,
+what is missing for it, and how many of the paper's claims were held when it was last measured.
+
+Figures of one's own lie in folders below those that the environment variable WEIR_FIGURES names,
+as PAPER/NAME/figure.toml (docs/extending.md).
+"""
+
+_KEEP = """\
+Writes the medians and bands of DIR, and their provenance, beside the figure's own file, where
+'weir-experiment report' finds them: results.csv and provenance.json. That is what is committed.
+"""
+
+
+def add_list(commands: options.Commands) -> None:
+    """Add the command list."""
+    command = commands.add_parser(
+        "list",
+        help="the papers' figures that can be measured",
+        description=_LIST,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    command.add_argument("--json", action="store_true", help="the same as JSON")
+    command.set_defaults(handler=_list)
+
+
+def add_keep(commands: options.Commands) -> None:
+    """Add the command keep."""
+    command = commands.add_parser(
+        "keep",
+        help="put a figure's medians and bands beside its file, for the report",
+        description=_KEEP,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    command.add_argument("folders", type=Path, nargs="+", metavar="DIR", help="results of figures")
+    command.add_argument("--quick", action="store_true", help="of the quick variant, too")
+    command.set_defaults(handler=_keep)
+
+
+def add_measuring(command: argparse.ArgumentParser) -> None:
+    """Add the options of ``run`` for figures and sweeps."""
+    option = command.add_argument_group(
+        "figures and sweeps", "what else is set is the figure's own, or the file's"
+    ).add_argument
+    option("--quick", action="store_true", help="of a figure: less of it, in under three minutes")
+    option(
+        "--repeat", type=int, metavar="N", help="how often, each with a seed of its own: the first "
+        "has --seed, the next one more (default 1; of a figure: its own)",
+    )  # fmt: skip
+    option(
+        "--sweep", metavar="AXIS=VALUE,...",
+        help="what is varied (below), as buffer_kib=16,64; of a figure: the values of its axis",
+    )  # fmt: skip
+    option(
+        "--minutes", type=float, metavar="M",
+        help="stop after M minutes, when the run that goes on then has ended; the same command "
+        "goes on",
+    )  # fmt: skip
+
+
+def run(args: argparse.Namespace, command: argparse.ArgumentParser) -> int:
+    """Measure what ``args``, of ``command``, names; return the exit status."""
+    status = 0
+    named = catalogue.names() if args.names == ["all"] else args.names
+    for name in _FIGURES_OWN:
+        if getattr(args, name) != command.get_default(name):
+            option = "no-background" if name == "background" else name.replace("_", "-")
+            raise ValueError(
+                f"--{option} is set by the figure: copy its figure.toml, change that, and run the "
+                "copy"
+            )
+    for name in named:
+        figure, called, out = _figure(name, args)
+        if len(named) > 1 and args.out != Path("build/run"):
+            out = args.out / called
+        found = _measure(figure, called, out, args)
+        status = max(status, found)
+        if found >= sweep.INTERRUPTED[0]:
+            return found
+    return status
+
+
+# What a figure's file sets, so that an option which sets it too is a mistake.
+_FIGURES_OWN = (
+    "workload", "set", "rounds", "block", "connections_per_sender", "topology", "shape", "rate",
+    "buffer", "delay", "background", "receive_buffer", "quickack", "initial_window", "least_rto",
+    "mss", "no_timestamps", "no_sack", "no_window_scaling", "window_scale",
+)  # fmt: skip
+
+
+def _figure(name: str, args: argparse.Namespace) -> tuple[Figure, str, Path]:
+    """Return the figure called ``name``, or of that file, as ``args`` wants it, what it is called,
+    and where its results go."""
+    is_file = Path(name).suffix in (".toml", ".yaml", ".yml")
+    if is_file:
+        figure, called, folder = read(Path(name)), Path(name).stem, SWEEPS
+    else:
+        figure, called, folder = catalogue.entry(name).figure, name, FOLDER
+    if args.quick:
+        figure = figure.quickly()
+    figure = _chosen(figure, args)
+    out = folder / (f"{called}-quick" if args.quick else called)
+    return figure, called, out if args.out == Path("build/run") else args.out
+
+
+def _chosen(figure: Figure, args: argparse.Namespace) -> Figure:
+    changes: dict[str, Any] = {}
+    if args.scheme:
+        if figure.bench is not None:
+            suite = figure.bench.model_copy(update={"schemes": args.scheme})
+            changes["bench"] = suite
+        else:
+            changes["lines"] = _lines(figure, args.scheme)
+    values = _values(figure, args)
+    if values is not None:
+        assert figure.sweep is not None
+        changes["sweep"] = figure.sweep.model_copy(update={"values": values})
+    if args.repeat is not None:
+        changes["repeats"] = args.repeat
+    if args.seed is not None:
+        changes["seed"] = args.seed
+    return Figure.model_validate({**figure.model_dump(), **_plain(changes)})
+
+
+def _plain(changes: dict[str, Any]) -> dict[str, Any]:
+    def plain(value: Any) -> Any:
+        if isinstance(value, list):
+            return [plain(one) for one in value]
+        return value.model_dump() if hasattr(value, "model_dump") else value
+
+    return {name: plain(value) for name, value in changes.items()}
+
+
+def _lines(figure: Figure, wanted: Iterable[str]) -> list[Line]:
+    lines = []
+    for name in wanted:
+        own = [line for line in figure.lines if name in (line.name, line.scheme_name)]
+        if not own and name not in SCHEMES:
+            known = ", ".join(line.name for line in figure.lines)
+            raise ValueError(f"no line and no scheme {name!r}: the figure's lines are {known}")
+        lines += own or [Line(name=name)]
+    return lines
+
+
+def _values(figure: Figure, args: argparse.Namespace) -> list[Any] | None:
+    if not args.senders and not args.sweep:
+        return None
+    if figure.sweep is None:
+        raise ValueError("this figure's values are a benchmark's: they cannot be chosen")
+    if args.sweep:
+        axis, values = parsed_sweep(args.sweep)
+        if axis != figure.sweep.axis:
+            raise ValueError(f"--sweep {axis}: the figure varies {figure.sweep.axis}")
+        return values
+    if figure.sweep.axis not in ("senders", "connections"):
+        raise ValueError(f"--senders: the figure varies {figure.sweep.axis}; use --sweep")
+    return list(args.senders)
+
+
+def parsed_sweep(written: str) -> tuple[str, list[Any]]:
+    """Return the axis and the values of AXIS=VALUE,... Raises ValueError where it is none."""
+    name, equals, rest = written.partition("=")
+    values = [_value(word) for word in options.words(rest)]
+    if not equals or not values:
+        raise ValueError(f"--sweep {written}: is not AXIS=VALUE,...")
+    axes.axis(name)
+    return name, values
+
+
+def _value(word: str) -> Any:
+    for kind in (int, float):
+        try:
+            return kind(word)
+        except ValueError:
+            continue
+    return {"true": True, "false": False}.get(word, word)
+
+
+def run_adhoc(spec: RunSpec, args: argparse.Namespace) -> int:
+    """Measure a sweep that options describe: ``spec`` is what all of its runs have."""
+    workload = workloads.as_record(spec.workload)
+    if args.sweep:
+        axis, values = parsed_sweep(args.sweep)
+        if len(args.senders) > 1:
+            raise ValueError(f"--sweep {axis} and several --senders: one of them can be varied")
+    else:
+        axis, values = "senders", args.senders or [workload["senders"]]
+    made = Figure(
+        title=spec.workload.in_words(),
+        setting=Setting(
+            topology=spec.topology,
+            shape=dict(spec.shape),
+            rate_mbps=spec.rate_bps / 1e6,
+            buffer_kib=spec.buffer_bytes / 1024,
+            delay_ms=spec.delay_us / 1000,
+            background=spec.background,
+            warm_up_s=spec.warm_up_s,
+            tail_s=spec.tail_s,
+        ),
+        workload=workload,
+        hosts={name: value for name, value in asdict(spec.host).items() if value is not None},
+        sweep=Sweep(axis=axis, values=values),
+        lines=[Line(name=name) for name in args.scheme],
+        repeats=args.repeat or 1,
+        seed=workload.get("seed", 1),
+        panels=[Panel(metric=name) for name in ("goodput_mbps", "fct_p99_ms", "timeouts")],
+    )
+    return _measure(made, args.out.name, options.folder(args.out), args)
+
+
+def _measure(figure: Figure, name: str, out: Path, args: argparse.Namespace) -> int:
+    if figure.repeats < 1:
+        raise ValueError(f"--repeat must be at least 1, not {figure.repeats}")
+    options.folder(out)
+
+    def say(text: str) -> None:
+        print(f"{name}: {text}", file=sys.stderr, flush=True)
+
+    outcome = sweep.measure(
+        figure, out, say, name=name, quick=args.quick, ovs_prefix=args.ovs, minutes=args.minutes
+    )
+    try:
+        found = results.load(out)
+    except ValueError as nothing:
+        say(str(nothing))
+        return outcome.status or int(bool(outcome.failed))
+    results.write(found, out)
+    if args.json:
+        print(json.dumps(_as_json(found, outcome, out), indent=2))
+    else:
+        show(found, Console(highlight=False, soft_wrap=True))
+        print(_ending(outcome, out))
+    return outcome.status or int(bool(outcome.failed))
+
+
+def _as_json(found: results.Results, outcome: sweep.Outcome, out: Path) -> dict[str, Any]:
+    points = [
+        {
+            "line": c.line, "x": c.x, "metric": c.metric, "median": c.band.median,
+            "low": c.band.low, "high": c.band.high, "runs": c.runs, "void": c.void,
+        }
+        for c in found.cells
+        if c.t is None
+    ]  # fmt: skip
+    assert found.figure is not None
+    judged = [
+        {"claim": v.claim.text, "verdict": v.verdict, "why": v.why}
+        for v in claims.judge(found.figure, found.cells)
+    ]
+    told = {key: value for key, value in asdict(outcome).items() if key != "seconds"}
+    return {"folder": str(out), **told, "points": points, "claims": judged}
+
+
+def _ending(outcome: sweep.Outcome, out: Path) -> str:
+    parts = [f"{outcome.there + outcome.done} of {outcome.wanted} runs are there"]
+    if outcome.again:
+        parts.append(f"{outcome.again} void and done again")
+    if outcome.void:
+        parts.append(f"{outcome.void} of these void again")
+    if outcome.failed:
+        parts.append(f"FAILED: {'; '.join(outcome.failed)}")
+    parts += [f"left out: {line or 'all'} ({why})" for line, why in outcome.missing.items()]
+    took = sweep.in_words(outcome.seconds)
+    again = f"weir-experiment report {out}"
+    return f"{', '.join(parts)}; {took}\nrecorded in: {out}   again: {again}"
+
+
+_SHOWN = (
+    ("goodput_mbps", "goodput\nMb/s"), ("background_mbps", "background\nMb/s"),
+    ("fct_mean_ms", "FCT mean\nms"), ("fct_p99_ms", "FCT 99th %\nms"),
+    ("timeouts", "timeouts\n"), ("drops", "drops\n"),
+)  # fmt: skip
+
+
+def show(found: results.Results, console: Console) -> None:
+    """Print results as a table, and which claims hold."""
+    cells = {(c.line, c.x, c.metric): c for c in found.cells if c.t is None}
+    if found.figure is None or found.figure.bench is None:
+        shown = [one for one in _SHOWN if any(metric == one[0] for _, _, metric in cells)]
+    else:
+        shown = [(name, name.replace("_", " ")) for name in found.figure.bench.patterns]
+    drawn = [panel.metric for panel in found.figure.panels] if found.figure else []
+    have = {name for name, _ in shown}
+    for name in drawn:
+        if name not in have and any(metric == name for _, _, metric in cells):
+            shown.append((name, name.replace("_", " ")))
+    what = found.figure.sweep.axis.replace("_", " ") if found.figure and found.figure.sweep else "x"
+    console.print(f"[bold]{found.name}[/bold]: {found.figure.title if found.figure else ''}")
+    table = Table("line", what, *(title for _, title in shown), "runs\nvalid + void")
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for line, x in dict.fromkeys((line, x) for line, x, _ in cells):
+        at = [cells.get((line, x, metric)) for metric, _ in shown]
+        counted = [cell for cell in at if cell is not None]
+        runs = f"{counted[0].runs} + {counted[0].void}" if counted else "-"
+        table.add_row(line, f"{x:g}", *map(_shown, at), runs)
+    console.print(table)
+    console.print("medians; in brackets their band of 95 % (bootstrap over the runs)")
+    if found.figure is None:
+        return
+    for verdict in claims.judge(found.figure, found.cells):
+        console.print(f"[bold]{verdict.verdict}[/bold]: {verdict.claim.text} ({verdict.why})")
+
+
+def _shown(cell: results.Cell | None) -> str:
+    if cell is None:
+        return "-"
+    band = cell.band
+    if cell.runs + cell.void < 2 or band.low == band.high:
+        return f"{band.median:.4g}"
+    return f"{band.median:.4g} [{band.low:.4g}, {band.high:.4g}]".replace("[", r"\[")
+
+
+def report(folders: Sequence[Path], out: Path, *, as_json: bool) -> int:
+    """Build the page of all figures, with the results of ``folders`` in place of those that are
+    committed; with ``folders``, of these figures alone. Return the exit status."""
+    options.folder(out)
+    if folders:
+        shown = [page.measured(folder) for folder in page.sweeps(folders)]
+    else:
+        shown = [page.committed(entry) for entry in catalogue.entries()]
+    written = page.build(shown, out)
+    judged = [(one.entry.name, verdict) for one in shown for verdict in one.verdicts]
+    if as_json:
+        told = [
+            {"figure": name, "claim": v.claim.text, "verdict": v.verdict, "why": v.why}
+            for name, v in judged
+        ]
+        print(json.dumps({"page": str(written), "claims": told}, indent=2))
+        return 0
+    console = Console(highlight=False)
+    table = Table("figure", "claim", "verdict", "why")
+    for name, verdict in judged:
+        table.add_row(name, verdict.claim.text, verdict.verdict, verdict.why)
+    console.print(table)
+    for kind in claims.VERDICTS:
+        print(f"{sum(v.verdict == kind for _, v in judged)} {kind}", end="   ")
+    print(f"\npage: {written}   pictures: {out / page.PICTURES}")
+    return 0
+
+
+def _list(args: argparse.Namespace) -> int:
+    rows: list[dict[str, Any]] = []
+    for entry in catalogue.entries():
+        shown = page.committed(entry)
+        held = [verdict.verdict for verdict in shown.verdicts]
+        rows.append(
+            {
+                "name": entry.name,
+                "title": entry.figure.title,
+                "source": ", ".join(filter(None, (entry.figure.paper, entry.figure.source))),
+                "full_s": round(sweep.estimate_s(entry.figure)),
+                "quick_s": round(sweep.estimate_s(entry.figure.quickly())),
+                "missing": catalogue.missing(entry.figure),
+                "measured": bool(shown.cells),
+                "claims": len(held),
+                "held": held.count(claims.HELD),
+            }
+        )
+    if args.json:
+        print(json.dumps(rows, indent=2))
+        return 0
+    table = Table("name", "what", "full", "quick", "claims held", box=None)
+    for row in rows:
+        kept = f"{row['held']} of {row['claims']}" if row["measured"] else "not measured"
+        lacks = "; ".join(f"{line}: {why}" if line else why for line, why in row["missing"].items())
+        title = row["title"] + (f"\n[dim]left out: {lacks}[/dim]" if lacks else "")
+        times = (sweep.in_words(row["full_s"]), sweep.in_words(row["quick_s"]))
+        table.add_row(row["name"], title, *times, kept)
+    Console(highlight=False).print(table)
+    print("measure one: weir-experiment run NAME --quick      all of them: weir-experiment run all")
+    return 0
+
+
+def _keep(args: argparse.Namespace) -> int:
+    for folder in page.sweeps(args.folders):
+        found = results.load(folder)
+        if found.name not in catalogue.names():
+            raise ValueError(f"{folder}: {found.name} is no figure of this tree")
+        if found.quick and not args.quick:
+            raise ValueError(f"{folder}: is the quick variant; --quick keeps it nevertheless")
+        entry = catalogue.entry(found.name)
+        needed = {panel.metric for panel in entry.figure.panels}
+        needed |= {claim.metric for claim in entry.figure.claims}
+        file = entry.folder / catalogue.RESULTS
+        results.write_summary(found.cells, file, needed)
+        told = json.dumps(results.provenance(found), indent=2) + "\n"
+        (entry.folder / catalogue.PROVENANCE).write_text(told)
+        print(f"{found.name}: {file}")
+    return 0

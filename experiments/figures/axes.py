@@ -1,0 +1,104 @@
+"""What a sweep can vary: each axis changes a run's specification to one of its values."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from experiments import workloads
+from experiments.runner import MOST_HOSTS, RunSpec
+from experiments.workloads import Workload
+from testbed.config import HostSettings
+
+EACH = "bytes_each"
+"""Of a workload of reads: what each connection carries in a block, whatever their number."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """``change`` returns the run at a value; ``label`` is what a picture calls the axis."""
+
+    name: str
+    label: str
+    change: Callable[[RunSpec, Any], RunSpec]
+
+
+def _connections(spec: RunSpec, value: Any) -> RunSpec:
+    """Spread over as few as half and as many as all of MOST_HOSTS hosts, evenly."""
+    count = int(value)
+    most = min(count, MOST_HOSTS)
+    senders = max(n for n in range(1, most + 1) if count % n == 0)
+    if senders < most / 2:
+        raise ValueError(f"{count} connections cannot be spread evenly over {most} hosts")
+    known = workloads.parameters(spec.workload.name)
+    if "connections_per_sender" in known:
+        each = {"connections_per_sender": count // senders}
+    elif count > senders:
+        raise ValueError(
+            f"workload {spec.workload.name} has one connection a sender: "
+            f"{MOST_HOSTS} at most, not {count}"
+        )
+    else:
+        each = {}
+    return replace(spec, workload=_with(spec.workload, senders=senders, **each))
+
+
+def _with(workload: Workload, **changes: Any) -> Workload:
+    return workloads.from_record(workloads.as_record(workload) | changes)
+
+
+def _field(name: str) -> Callable[[RunSpec, Any], RunSpec]:
+    return lambda spec, value: replace(spec, workload=_with(spec.workload, **{name: value}))
+
+
+def _host(name: str) -> Callable[[RunSpec, Any], RunSpec]:
+    return lambda spec, value: replace(spec, host=replace(spec.host, **{name: value}))
+
+
+AXES: Mapping[str, Axis] = {
+    axis.name: axis
+    for axis in (
+        Axis("connections", "connections", _connections),
+        Axis("senders", "senders", _field("senders")),
+        Axis("block_bytes", "bytes of a block", _field("block_bytes")),
+        Axis(EACH, "bytes of each flow", lambda spec, _value: spec),
+        Axis(
+            "rate_mbps",
+            "rate of a link [Mb/s]",
+            lambda spec, value: replace(spec, rate_bps=round(value * 1e6)),
+        ),
+        Axis(
+            "buffer_kib",
+            "buffer [KiB]",
+            lambda spec, value: replace(spec, buffer_bytes=round(value * 1024)),
+        ),
+        Axis(
+            "delay_ms",
+            "delay at every port [ms]",
+            lambda spec, value: replace(spec, delay_us=round(value * 1000)),
+        ),
+        Axis("initial_window", "initial window [segments]", _host("initcwnd")),
+        Axis("least_rto_ms", "least RTO [ms]", _host("rto_min_ms")),
+        Axis("quickack", "immediate ACKs", _host("quickack")),
+    )
+}
+
+
+def axis(name: str) -> Axis:
+    """Return the axis called ``name``: one of AXES, or workload.FIELD or hosts.FIELD.
+
+    Raises ValueError where there is none.
+    """
+    if name in AXES:
+        return AXES[name]
+    part, _, field = name.partition(".")
+    if part == "workload" and field:
+        return Axis(name, field.replace("_", " "), _field(field))
+    if part == "hosts" and field in {one.name for one in fields(HostSettings)}:
+        return Axis(name, field.replace("_", " "), _host(field))
+    raise ValueError(f"no axis {name!r}: there are {', '.join(AXES)}, workload.FIELD, hosts.FIELD")
+
+
+def with_bytes_each(spec: RunSpec, each: int) -> RunSpec:
+    """Return the run with blocks of ``each`` bytes a connection."""
+    total = each * spec.workload.connections
+    return replace(spec, workload=_with(spec.workload, block_bytes=total))

@@ -1,0 +1,193 @@
+"""Judges claims against medians and bands: held, not held, not comparable, not measured.
+
+Kinds of claims, all about ``metric``, ``at`` the values of the sweep that are named, or all:
+
+    order   ``line`` is ahead of every line of ``than``; more is ahead, or less if not ``higher``
+    factor  ``line`` over each line of ``than`` is at least ``least``, at most ``most``
+    level   ``line`` itself is at least ``least``, at most ``most``
+    knee    ``line`` falls below ``share`` of its best for the first time beyond ``least``, and at
+            ``most`` or before; only ``least``: not before; only ``most``: by then at the latest
+    none    cannot be compared, and ``why``
+
+Medians decide. Where bands overlap, or a run was void, the reason says so.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from experiments.figures.results import Cell
+from experiments.figures.spec import Claim, Figure
+
+HELD, NOT_HELD = "held", "not held"
+NOT_COMPARABLE, NOT_MEASURED = "not comparable", "not measured"
+VERDICTS = (HELD, NOT_HELD, NOT_COMPARABLE, NOT_MEASURED)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A claim, what became of it, and why."""
+
+    claim: Claim
+    verdict: str
+    why: str
+
+
+def judge(figure: Figure, found: Sequence[Cell]) -> list[Verdict]:
+    """Return a verdict for each claim of ``figure``."""
+    own_names = {line.paper: line.name for line in figure.lines if line.paper}
+    curves: dict[tuple[str, str], dict[float, Cell]] = {}
+    for cell in found:
+        if cell.t is None:
+            curves.setdefault((cell.line, cell.metric), {})[cell.x] = cell
+    return [_judged(claim, _Curves(curves, own_names)) for claim in figure.claims]
+
+
+class _Curves:
+    """The curves of lines, which may be called as the paper calls them."""
+
+    def __init__(
+        self,
+        curves: Mapping[tuple[str, str], Mapping[float, Cell]],
+        own_names: Mapping[str, str],
+    ) -> None:
+        self._curves = curves
+        self._own_names = own_names
+
+    def of(self, line: str, metric: str) -> Mapping[float, Cell]:
+        found = self._curves.get((line, metric))
+        return found or self._curves.get((self._own_names.get(line, line), metric), {})
+
+
+def _judged(claim: Claim, curves: _Curves) -> Verdict:
+    if claim.kind == "none":
+        return Verdict(claim, NOT_COMPARABLE, claim.why)
+    own = curves.of(claim.line, claim.metric)
+    if not own:
+        return Verdict(claim, NOT_MEASURED, f"no {claim.metric} of {claim.line}")
+    if claim.kind == "knee":
+        return _knee(claim, own)
+    at = claim.at or sorted(own)
+    lacking = [x for x in at if x not in own]
+    if lacking:
+        return Verdict(claim, NOT_MEASURED, f"nothing at {_list(lacking)}")
+    if claim.kind == "level":
+        return _level(claim, [own[x] for x in at])
+    others = {name: curves.of(name, claim.metric) for name in claim.than}
+    for name, other in others.items():
+        if not other:
+            return Verdict(claim, NOT_MEASURED, f"no {claim.metric} of {name}")
+        lacking = [x for x in at if x not in other]
+        if claim.at and lacking:
+            return Verdict(claim, NOT_MEASURED, f"nothing of {name} at {_list(lacking)}")
+    pairs = [
+        (name, x, own[x], other[x]) for name, other in others.items() for x in at if x in other
+    ]
+    if not pairs:
+        return Verdict(claim, NOT_MEASURED, "nothing measured at the same values")
+    return _order(claim, pairs) if claim.kind == "order" else _factor(claim, pairs)
+
+
+_Pair = tuple[str, float, Cell, Cell]
+
+
+def _order(claim: Claim, pairs: Sequence[_Pair]) -> Verdict:
+    def is_ahead(own: Cell, other: Cell) -> bool:
+        mine, theirs = own.band.median, other.band.median
+        return mine >= theirs if claim.higher else mine <= theirs
+
+    behind = [
+        f"{name} at {x:g}: {own.band.median:.4g} against {other.band.median:.4g}"
+        for name, x, own, other in pairs
+        if not is_ahead(own, other)
+    ]
+    if behind:
+        return _with_voids(claim, NOT_HELD, "behind " + "; ".join(behind), pairs)
+    close = [f"{name} at {x:g}" for name, x, own, other in pairs if own.band.overlaps(other.band)]
+    nearest = min(pairs, key=lambda pair: _lead(pair, claim.higher))
+    name, x, own, other = nearest
+    why = f"the nearest: {name} at {x:g}, {own.band.median:.4g} against {other.band.median:.4g}"
+    if close:
+        why += f"; bands overlap with {', '.join(close)}"
+    return _with_voids(claim, HELD, why, pairs)
+
+
+def _lead(pair: _Pair, higher: bool) -> float:
+    mine, theirs = pair[2].band.median, pair[3].band.median
+    return (mine - theirs if higher else theirs - mine) / (abs(theirs) or 1.0)
+
+
+def _factor(claim: Claim, pairs: Sequence[_Pair]) -> Verdict:
+    factors = {}
+    for name, x, own, other in pairs:
+        if not other.band.median:
+            return Verdict(claim, NOT_COMPARABLE, f"{name} has 0 at {x:g}")
+        factors[name, x] = own.band.median / other.band.median
+    wrong = [f"{v:.3g} to {n} at {x:g}" for (n, x), v in factors.items() if not _within(v, claim)]
+    if wrong:
+        return _with_voids(claim, NOT_HELD, f"factor {'; '.join(wrong)}; {_bounds(claim)}", pairs)
+    low, high = min(factors.values()), max(factors.values())
+    return _with_voids(claim, HELD, f"factor {_range(low, high)}; {_bounds(claim)}", pairs)
+
+
+def _level(claim: Claim, own: Sequence[Cell]) -> Verdict:
+    wrong = [f"{c.band.median:.4g} at {c.x:g}" for c in own if not _within(c.band.median, claim)]
+    pairs = [(claim.line, cell.x, cell, cell) for cell in own]
+    if wrong:
+        return _with_voids(claim, NOT_HELD, f"{'; '.join(wrong)}; {_bounds(claim)}", pairs)
+    values = [cell.band.median for cell in own]
+    said = f"{_range(min(values), max(values))}; {_bounds(claim)}"
+    return _with_voids(claim, HELD, said, pairs)
+
+
+def _knee(claim: Claim, own: Mapping[float, Cell]) -> Verdict:
+    """The knee lies between the last value before the fall and the first one after it."""
+    xs = sorted(own)
+    best = max(own[x].band.median for x in xs)
+    pairs = [(claim.line, x, own[x], own[x]) for x in xs]
+    fallen = [
+        x
+        for x in xs
+        if own[x].band.median < claim.share * best
+        and any(own[y].band.median >= claim.share * best for y in xs if y < x)
+    ]
+    if not fallen:
+        said = f"no fall below {claim.share:.0%} of its best up to {xs[-1]:g}"
+        if claim.most is not None and xs[-1] < claim.most:
+            return Verdict(claim, NOT_MEASURED, said)
+        return _with_voids(claim, HELD if claim.most is None else NOT_HELD, said, pairs)
+    after = fallen[0]
+    before = max(x for x in xs if x < after)
+    said = f"falls below {claim.share:.0%} of its best between {before:g} and {after:g}"
+    early = claim.least is not None and after <= claim.least
+    late = claim.most is not None and before >= claim.most
+    return _with_voids(claim, NOT_HELD if early or late else HELD, said, pairs)
+
+
+def _with_voids(claim: Claim, verdict: str, why: str, pairs: Iterable[_Pair]) -> Verdict:
+    """A verdict that rests on void runs alone is none."""
+    at = sorted({x for _, x, own, other in pairs if not (own.runs and other.runs)})
+    if not at:
+        return Verdict(claim, verdict, why)
+    return Verdict(claim, NOT_COMPARABLE, f"no valid run at {_list(at)}; by void ones: {why}")
+
+
+def _within(value: float, claim: Claim) -> bool:
+    if claim.least is not None and value < claim.least:
+        return False
+    return claim.most is None or value <= claim.most
+
+
+def _bounds(claim: Claim) -> str:
+    if claim.least is None:
+        return f"should be {claim.most:g} or less"
+    if claim.most is None:
+        return f"should be {claim.least:g} or more"
+    return f"should be {claim.least:g} to {claim.most:g}"
+
+
+def _range(low: float, high: float) -> str:
+    return f"{low:.4g}" if f"{low:.4g}" == f"{high:.4g}" else f"{low:.4g} to {high:.4g}"
+
+
+def _list(values: Iterable[float]) -> str:
+    return ", ".join(f"{value:g}" for value in values)

@@ -1,0 +1,199 @@
+"""What is read from a recorded run: numbers, and series over time."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from experiments.measure.netstat import TIMEOUTS
+from experiments.measure.record import Run
+from experiments.statistics import jain, percentile
+
+SHORT_BYTES = 100_000
+"""Flows of less are short, as in the DCTCP paper (Alizadeh et al., SIGCOMM 2010)."""
+
+_FRAME_BYTES = 1514
+Series = tuple[npt.NDArray[Any], npt.NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """``of`` returns a run's value, None where it has none; of what is ``over_time`` a series:
+    seconds since the workload's beginning, in bins of as many seconds as asked for, and values.
+
+    ``higher`` says whether more is better.
+    """
+
+    name: str
+    label: str
+    of: Callable[..., Any]
+    higher: bool = True
+    over_time: bool = False
+
+
+def flow_times_ms(run: Run) -> list[float]:
+    """Return the completion times of all flows: a block of reads is a flow of each connection."""
+    times: list[float] = []
+    for one in run.data["operations"]:
+        if "completion_ns" in one:
+            times += [each / 1e6 for each in one["completion_ns"]]
+        else:
+            times.append((one["end_ns"] - one["start_ns"]) / 1e6)
+    return times
+
+
+def slowdowns(run: Run, *, below_bytes: int | None = None) -> list[float]:
+    """Return by which factor each flow took longer than alone: than an idle round trip and the time
+    that its bytes take on the link. Of flows below ``below_bytes`` bytes, if that is given."""
+    rate_bps, rtt_s = run.data["roles"]["bottleneck_bps"], run.data["idle_rtt_ms"]["avg"] / 1e3
+    found = []
+    for one in run.data["operations"]:
+        if below_bytes is not None and one["bytes"] >= below_bytes:
+            continue
+        alone_s = rtt_s + one["bytes"] * 8 / rate_bps
+        found.append((one["end_ns"] - one["start_ns"]) / 1e9 / alone_s)
+    return found
+
+
+def timeout_ratio(run: Run) -> float | None:
+    """Return the share of flows with a retransmission timeout, in %.
+
+    A flow's own count is taken where the workload has it; else that of the host that sends it, if
+    it has one connection. None where neither tells.
+    """
+    counted = [one["timeouts"] for one in run.data["operations"] if "timeouts" in one]
+    if counted and isinstance(counted[0], Sequence):
+        # Of every connection in every block.
+        connections = np.asarray(counted).sum(axis=0)
+        return float(100 * np.mean(connections > 0))
+    if counted:
+        return float(100 * np.mean(np.asarray(counted) > 0))
+    senders = [name for name in run.data["tcp"] if name.startswith("h")]
+    if not senders or run.connections != len(senders):
+        return None
+    return 100 * sum(run.data["tcp"][h].get(TIMEOUTS, 0) > 0 for h in senders) / len(senders)
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return float(np.mean(values)) if len(values) else None
+
+
+def _at(values: Sequence[float], percent: float) -> float | None:
+    return percentile(values, percent) if len(values) else None
+
+
+def _shares(run: Run) -> list[float]:
+    """The bytes of each flow, or of each sender where flows name theirs."""
+    by_sender: dict[Any, float] = {}
+    for number, one in enumerate(run.data["operations"]):
+        who = one.get("sender", number)
+        by_sender[who] = by_sender.get(who, 0.0) + one["bytes"]
+    return list(by_sender.values())
+
+
+def _long_mbps(run: Run) -> float | None:
+    """The bytes of flows that are not short over the time of the workload."""
+    total = sum(one["bytes"] for one in run.data["operations"] if one["bytes"] >= SHORT_BYTES)
+    return total * 8e-6 / run.burst_s if total else None
+
+
+def _rate(run: Run, name: str, bin_s: float) -> Series:
+    series = run.data[name]
+    counts, width_ns = np.asarray(series["bytes"], dtype=float), series["bin_ns"]
+    at_ns = series["start_ns"] + np.arange(len(counts)) * width_ns - run.burst_ns[0]
+    bins = at_ns // round(bin_s * 1e9)
+    if not len(bins):
+        return np.empty(0), np.empty(0)
+    first = int(bins[0])
+    total = np.bincount((bins - first).astype(int), counts)
+    return (first + np.arange(len(total))) * bin_s, total * 8e-6 / bin_s
+
+
+def _queue(run: Run, bin_s: float) -> Series:
+    """The longest queue of each bin, in full-size packets."""
+    bin_ns = round(bin_s * 1e9)
+    trace = run.queue
+    if not len(trace.time_ns):
+        return np.empty(0), np.empty(0)
+    bins = (trace.time_ns - run.burst_ns[0]) // bin_ns
+    first, last = int(bins.min()), int(bins.max())
+    longest = np.zeros(last - first + 1)
+    np.maximum.at(longest, bins - first, trace.bytes / _FRAME_BYTES)
+    return (first + np.arange(len(longest))) * bin_s, longest
+
+
+def _metrics() -> Mapping[str, Metric]:
+    many = [
+        Metric("goodput_mbps", "goodput [Mb/s]", lambda run: run.goodput_mbps),
+        Metric(
+            "background_mbps", "background flow [Mb/s]",
+            lambda run: run.background_mbps if run.has_background else None,
+        ),
+        Metric(
+            "total_mbps", "goodput and background flow [Mb/s]",
+            lambda run: run.goodput_mbps + run.background_mbps,
+        ),
+        Metric("timeouts", "retransmission timeouts", lambda run: run.timeouts, higher=False),
+        Metric("timeout_ratio_pct", "flows with a timeout [%]", timeout_ratio, higher=False),
+        Metric(
+            "retransmissions", "segments sent again",
+            lambda run: run.counted("Tcp.RetransSegs"), higher=False,
+        ),
+        Metric(
+            "drops", "drops at the bottleneck", lambda run: run.data["dropped"], higher=False
+        ),
+        Metric(
+            "fct_mean_ms", "mean flow completion time [ms]",
+            lambda run: _mean(flow_times_ms(run)), higher=False,
+        ),
+        Metric("jain", "Jain's index of the flows' bytes", lambda run: jain(_shares(run))),
+        Metric("long_flows_mbps", f"flows of {SHORT_BYTES // 1000} kB and more [Mb/s]", _long_mbps),
+        Metric(
+            "short_slowdown_mean", "mean slowdown of short flows",
+            lambda run: _mean(slowdowns(run, below_bytes=SHORT_BYTES)), higher=False,
+        ),
+        Metric(
+            "short_slowdown_p99", "99th percentile of short flows' slowdown",
+            lambda run: _at(slowdowns(run, below_bytes=SHORT_BYTES), 99), higher=False,
+        ),
+        Metric(
+            "idle_rtt_ms", "idle round trip [ms]",
+            lambda run: run.data["idle_rtt_ms"]["avg"], higher=False,
+        ),
+    ]  # fmt: skip
+    many += [
+        Metric(
+            f"fct_p{percent}_ms",
+            f"{percent}th percentile of flow completion times [ms]",
+            lambda run, percent=percent: _at(flow_times_ms(run), percent),
+            higher=False,
+        )
+        for percent in (50, 95, 99)
+    ]
+    many += [
+        Metric(
+            "workload_rate_mbps", "goodput of the flows [Mb/s]",
+            lambda run, bin_s: _rate(run, "workload_bytes", bin_s), over_time=True,
+        ),
+        Metric(
+            "background_rate_mbps", "background flow [Mb/s]",
+            lambda run, bin_s: _rate(run, "background_bytes", bin_s), over_time=True,
+        ),
+        Metric(
+            "queue_packets", "queue at the bottleneck [packets]", _queue, higher=False,
+            over_time=True,
+        ),
+    ]  # fmt: skip
+    return {metric.name: metric for metric in many}
+
+
+METRICS = _metrics()
+
+USUAL = (
+    "goodput_mbps", "background_mbps", "timeouts", "timeout_ratio_pct", "retransmissions", "drops",
+    "fct_mean_ms", "fct_p50_ms", "fct_p95_ms", "fct_p99_ms", "jain", "idle_rtt_ms",
+    "short_slowdown_mean", "short_slowdown_p99", "long_flows_mbps",
+)  # fmt: skip
+"""What is read from every run, whatever a figure draws."""

@@ -1,0 +1,372 @@
+"""What was measured, as tidy rows with their provenance, and as medians with bands.
+
+A row is one value of one run. Medians are of valid runs; where none is valid, of the void ones, and
+say so. Bands are of 95 %, by bootstrap over the repeats (``experiments.statistics``).
+"""
+
+import csv
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from experiments.figures import catalogue, metrics, sweep
+from experiments.figures.spec import Figure, Line
+from experiments.measure.record import RECORD, Run
+from experiments.report import table
+from experiments.statistics import Band, median_band
+
+DATA, PARQUET, SUMMARY, PROVENANCE = "data.csv", "data.parquet", "summary.csv", "provenance.json"
+_DIGITS = 5
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a run's values come from: what is needed to trust it, and to do it again."""
+
+    scheme: str = ""
+    seed: int | None = None
+    valid: bool = True
+    void_because: str = ""
+    commit: str = ""
+    weir: str = ""
+    switch: str = ""
+    kernel: str = ""
+    python: str = ""
+    processors: int | None = None
+    measured_at: str = ""
+    configuration: str = ""
+    hosts: str = ""
+    stolen_pct: float | None = None
+    idle_pct: float | None = None
+    folder: str = ""
+
+
+@dataclass(frozen=True)
+class Row:
+    """``value`` of ``metric`` of run ``repeat`` of a ``line`` at ``x`` of what is swept; at ``t``
+    seconds of what is over time."""
+
+    line: str
+    x: float
+    t: float | None
+    metric: str
+    value: float
+    repeat: int
+    origin: Origin
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The median and band of the ``runs`` valid repeats of a point; ``void`` of others were void.
+
+    Where ``runs`` is 0, the median is that of the void ones.
+    """
+
+    line: str
+    x: float
+    t: float | None
+    metric: str
+    band: Band
+    runs: int
+    void: int
+
+
+Key = tuple[str, float, float | None, str]
+
+
+@dataclass(frozen=True)
+class Results:
+    """What a folder holds: the ``figure`` that was measured, None of runs without one, its rows,
+    and whether it is the quick variant."""
+
+    name: str
+    figure: Figure | None
+    quick: bool
+    rows: Sequence[Row]
+
+    @property
+    def cells(self) -> list[Cell]:
+        return cells(self.rows)
+
+
+def cells(rows: Iterable[Row]) -> list[Cell]:
+    """Return the medians and bands of ``rows``, in the order of lines, metrics, x and t."""
+    grouped: dict[Key, list[Row]] = {}
+    for row in rows:
+        grouped.setdefault((row.line, row.x, row.t, row.metric), []).append(row)
+    found = []
+    for (line, x, t, metric), group in grouped.items():
+        valid = [row.value for row in group if row.origin.valid]
+        band = median_band(valid or [row.value for row in group])
+        found.append(Cell(line, x, t, metric, band, len(valid), len(group) - len(valid)))
+    lines = list(dict.fromkeys(cell.line for cell in found))
+    return sorted(
+        found, key=lambda c: (lines.index(c.line), c.metric, c.x, -1e9 if c.t is None else c.t)
+    )
+
+
+def load(folder: Path) -> Results:
+    """Read a folder: of a figure or sweep, or of runs of any kind. Raises ValueError where there is
+    nothing."""
+    described = folder / sweep.SWEEP
+    if described.exists():
+        told = json.loads(described.read_text())
+        figure = Figure.model_validate(told["figure"])
+        rows = bench_rows(folder, figure) if figure.bench else figure_rows(folder, figure)
+        if not rows:
+            raise ValueError(f"{folder}: nothing has been measured yet")
+        return Results(told["name"] or folder.name, figure, told["quick"], rows)
+    return Results(folder.name, None, False, plain_rows(folder))
+
+
+def figure_rows(folder: Path, figure: Figure) -> list[Row]:
+    """Return the rows of the runs of a figure that are there."""
+    rows = []
+    for job in sweep.plan(figure.model_copy(update={"lines": _known(figure)})):
+        where = folder / job.folder
+        if not (where / RECORD).exists():
+            continue
+        run = Run.load(where)
+        origin = origin_of(run, str(job.folder))
+        rows += run_rows(run, job.line.name, job.x, job.repeat, origin, figure)
+    return rows
+
+
+def _known(figure: Figure) -> list[Line]:
+    lacks = catalogue.missing(figure)
+    return [] if "" in lacks else [line for line in figure.lines if line.name not in lacks]
+
+
+def plain_rows(folder: Path) -> list[Row]:
+    """Return the rows of all runs in and below ``folder``, whoever has made them: of each scheme by
+    the number of its connections. Raises ValueError where there are none."""
+    found: dict[tuple[str, float], int] = {}
+    rows = []
+    for record in sorted(folder.rglob(RECORD)):
+        if record.parent.name.endswith(sweep.VOID_ONCE):
+            continue
+        run = Run.load(record.parent)
+        line, x = run.scheme.name, float(run.connections)
+        found[line, x] = found.get((line, x), 0) + 1
+        where = str(record.parent.relative_to(folder))
+        rows += run_rows(run, line, x, found[line, x], origin_of(run, where), None)
+    if not rows:
+        raise ValueError(f"no run has been recorded in {folder}: it has no {RECORD}")
+    return rows
+
+
+def run_rows(
+    run: Run, line: str, x: float, repeat: int, origin: Origin, figure: Figure | None
+) -> list[Row]:
+    """Return the rows of one run: the usual metrics, and what ``figure`` draws besides."""
+    rows = []
+    wanted = list(metrics.USUAL)
+    over_time: dict[str, None] = {}
+    for panel in figure.panels if figure else ():
+        if metrics.METRICS[panel.metric].over_time:
+            if panel.at == x:
+                over_time[panel.metric] = None
+        elif panel.metric not in wanted:
+            wanted.append(panel.metric)
+    for name in wanted:
+        value = metrics.METRICS[name].of(run)
+        if value is not None:
+            rows.append(Row(line, x, None, name, float(value), repeat, origin))
+    for name in over_time:
+        assert figure is not None
+        times, values = metrics.METRICS[name].of(run, figure.bin_s)
+        rows += [
+            Row(line, x, round(float(t), 6), name, float(value), repeat, origin)
+            for t, value in zip(times, values, strict=True)
+        ]
+    return rows
+
+
+def origin_of(run: Run, folder: str) -> Origin:
+    """Return the provenance of a run."""
+    data, environment = run.data, run.data["environment"]
+    shares = data.get("processors", {})
+    return Origin(
+        scheme=run.scheme.name,
+        seed=data["spec"]["workload"].get("seed"),
+        valid=run.is_valid,
+        void_because="; ".join(check.name for check in run.checks if not check.holds),
+        commit=environment.get("commit") or "",
+        weir=environment.get("weir", ""),
+        switch=environment.get("switch_build", ""),
+        kernel=environment.get("kernel", ""),
+        python=environment.get("python", ""),
+        processors=environment.get("processors"),
+        measured_at=environment.get("date", ""),
+        configuration=digest(data["spec"]),
+        hosts=table.hosts([run]).removeprefix("hosts: "),
+        stolen_pct=_percent(shares.get("stolen_share")),
+        idle_pct=_percent(shares.get("idle_share")),
+        folder=folder,
+    )
+
+
+def digest(spec: Mapping[str, Any]) -> str:
+    """Return twelve letters that stand for a specification: another one has others."""
+    told = json.dumps({**spec, "ovs_prefix": None}, sort_keys=True)
+    return hashlib.sha256(told.encode()).hexdigest()[:12]
+
+
+def _percent(share: float | None) -> float | None:
+    return None if share is None else round(100 * share, 2)
+
+
+def bench_rows(folder: Path, figure: Figure) -> list[Row]:
+    """Return the rows of what a benchmark has measured."""
+    rows = []
+    for file in sorted((folder / sweep.BENCH).glob("*.json")):
+        repeat = int(file.stem)
+        flat = json.loads(file.read_text())
+        origin = Origin(
+            commit=flat.get("commit", ""),
+            switch=flat.get("switch", ""),
+            kernel=flat.get("machine.kernel", ""),
+            processors=flat.get("machine.processors"),
+            measured_at=flat.get("measured_at", ""),
+            folder=str(file.relative_to(folder)),
+        )
+        rows += matched(flat, figure, repeat, origin)
+    return rows
+
+
+def matched(flat: Mapping[str, Any], figure: Figure, repeat: int, origin: Origin) -> list[Row]:
+    """Return the rows that ``figure``'s patterns find in a benchmark's figures."""
+    assert figure.bench is not None
+    rows = []
+    for metric, pattern in figure.bench.patterns.items():
+        for name, value in flat.items():
+            found = re.fullmatch(pattern, name)
+            if found is None or isinstance(value, bool) or not isinstance(value, int | float):
+                continue
+            groups = found.groupdict()
+            x = groups.get("x") or "0"
+            at = figure.bench.names[x] if x in figure.bench.names else float(x)
+            line = groups.get("line") or "weir"
+            rows.append(Row(line, at, None, metric, float(value), repeat, origin))
+    return rows
+
+
+def write(results: Results, out: Path) -> None:
+    """Write all rows (CSV and Parquet), the medians, and the provenance into ``out``."""
+    out.mkdir(parents=True, exist_ok=True)
+    table_of = tidy(results)
+    _write_csv(out / DATA, table_of)
+    pq.write_table(arrow(table_of, results), out / PARQUET, compression="zstd")
+    write_summary(results.cells, out / SUMMARY)
+    (out / PROVENANCE).write_text(json.dumps(provenance(results), indent=2) + "\n")
+
+
+COLUMNS = (
+    "figure", "line", "x", "t", "metric", "value", "repeat", *(f.name for f in fields(Origin)),
+)  # fmt: skip
+
+
+def tidy(results: Results) -> list[dict[str, Any]]:
+    """Return the rows as a table with a column for everything, ``COLUMNS``."""
+    found = []
+    for row in results.rows:
+        own = {name: getattr(row, name) for name in ("line", "x", "t", "metric", "value", "repeat")}
+        found.append({"figure": results.name, **own, **asdict(row.origin)})
+    return found
+
+
+_TYPES = {
+    str: pa.string(), float: pa.float64(), int: pa.int64(), bool: pa.bool_(),
+    float | None: pa.float64(), int | None: pa.int64(),
+}  # fmt: skip
+
+
+def arrow(rows: Sequence[Mapping[str, Any]], results: Results) -> Any:
+    """Return the table for Parquet, with what was measured in its metadata."""
+    types: dict[str, Any] = {
+        "figure": str,
+        "t": float | None,
+        **{f.name: f.type for f in fields(Origin)},
+    }
+    types |= {"line": str, "x": float, "metric": str, "value": float, "repeat": int}
+    schema = pa.schema([(name, _TYPES[types[name]]) for name in COLUMNS])
+    told = {"weir.name": results.name, "weir.quick": json.dumps(results.quick)}
+    if results.figure is not None:
+        told["weir.figure"] = results.figure.model_dump_json()
+    return pa.Table.from_pylist(list(rows), schema=schema).replace_schema_metadata(told)
+
+
+def _write_csv(file: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    with file.open("w", newline="", encoding="utf-8") as out:
+        writer = csv.DictWriter(out, COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+_SUMMARY = ("line", "x", "t", "metric", "median", "low", "high", "runs", "void")
+
+
+def write_summary(found: Iterable[Cell], file: Path, only: Iterable[str] | None = None) -> None:
+    """Write medians and bands; of the metrics ``only``, if given. Five digits are kept."""
+    kept = None if only is None else set(only)
+    with file.open("w", newline="", encoding="utf-8") as out:
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(_SUMMARY)
+        for cell in found:
+            if kept is not None and cell.metric not in kept:
+                continue
+            band = (cell.band.median, cell.band.low, cell.band.high)
+            t = "" if cell.t is None else f"{cell.t:.{_DIGITS}g}"
+            at = (cell.line, f"{cell.x:.10g}", t, cell.metric)
+            writer.writerow((*at, *(f"{v:.{_DIGITS}g}" for v in band), cell.runs, cell.void))
+
+
+def read_summary(file: Path) -> list[Cell]:
+    """Read what ``write_summary`` wrote. Raises ValueError where it is of another form."""
+    with file.open(newline="", encoding="utf-8") as lines:
+        rows = csv.DictReader(lines)
+        if tuple(rows.fieldnames or ()) != _SUMMARY:
+            raise ValueError(f"{file}: its columns are not {','.join(_SUMMARY)}")
+        return [
+            Cell(
+                row["line"],
+                float(row["x"]),
+                float(row["t"]) if row["t"] else None,
+                row["metric"],
+                Band(float(row["median"]), float(row["low"]), float(row["high"])),
+                int(row["runs"]),
+                int(row["void"]),
+            )
+            for row in rows
+        ]
+
+
+def provenance(results: Results) -> dict[str, Any]:
+    """Return of what the results are, in sum: whatever differs between runs as a list."""
+    origins = {(row.line, row.x, row.repeat): row.origin for row in results.rows}
+    told: dict[str, Any] = {"figure": results.name, "quick": results.quick}
+    for name in ("commit", "weir", "switch", "kernel", "python", "processors", "hosts"):
+        values = sorted({str(getattr(o, name)) for o in origins.values() if getattr(o, name)})
+        told[name] = values[0] if len(values) == 1 else values
+    when = sorted(o.measured_at for o in origins.values() if o.measured_at)
+    told["measured"] = [when[0], when[-1]] if when else []
+    told["seeds"] = sorted({o.seed for o in origins.values() if o.seed is not None})
+    told["runs"] = len(origins)
+    told["void_runs"] = sum(not o.valid for o in origins.values())
+    because: dict[str, int] = {}
+    for origin in origins.values():
+        for why in filter(None, origin.void_because.split("; ")):
+            because[why] = because.get(why, 0) + 1
+    told["void_because"] = dict(sorted(because.items()))
+    stolen = [o.stolen_pct for o in origins.values() if o.stolen_pct is not None]
+    if stolen:
+        told["stolen_pct"] = {"median": float(np.median(stolen)), "most": max(stolen)}
+    return told
