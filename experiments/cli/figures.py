@@ -4,7 +4,7 @@ import argparse
 import json
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +86,9 @@ def run(args: argparse.Namespace, command: argparse.ArgumentParser) -> int:
     """Measure what ``args``, of ``command``, names; return the exit status."""
     status = 0
     named = catalogue.names() if args.names == ["all"] else args.names
+    if args.names == ["all"]:
+        # Those that draw others' runs have none of their own.
+        named = [name for name in named if catalogue.entry(name).runs == name]
     for name in _FIGURES_OWN:
         if getattr(args, name) != command.get_default(name):
             option = "no-background" if name == "background" else name.replace("_", "-")
@@ -93,11 +96,12 @@ def run(args: argparse.Namespace, command: argparse.ArgumentParser) -> int:
                 f"--{option} is set by the figure: copy its figure.toml, change that, and run the "
                 "copy"
             )
-    for name in named:
+    for name in dict.fromkeys(named):
         figure, called, out = _figure(name, args)
         if len(named) > 1 and args.out != Path("build/run"):
             out = args.out / called
-        found = _measure(figure, called, out, args)
+        drawn = figure if name not in catalogue.names() else catalogue.entry(name).figure
+        found = _measure(figure, called, out, args, drawn)
         status = max(status, found)
         if found >= sweep.INTERRUPTED[0]:
             return found
@@ -119,7 +123,8 @@ def _figure(name: str, args: argparse.Namespace) -> tuple[Figure, str, Path]:
     if is_file:
         figure, called, folder = read(Path(name)), Path(name).stem, SWEEPS
     else:
-        figure, called, folder = catalogue.entry(name).figure, name, FOLDER
+        called = catalogue.entry(name).runs
+        figure, folder = catalogue.entry(called).figure, FOLDER
     if args.quick:
         figure = figure.quickly()
     figure = _chosen(figure, args)
@@ -229,10 +234,11 @@ def run_adhoc(spec: RunSpec, args: argparse.Namespace) -> int:
         seed=workload.get("seed", 1),
         panels=[Panel(metric=name) for name in ("goodput_mbps", "fct_p99_ms", "timeouts")],
     )
-    return _measure(made, args.out.name, options.folder(args.out), args)
+    return _measure(made, args.out.name, options.folder(args.out), args, made)
 
 
-def _measure(figure: Figure, name: str, out: Path, args: argparse.Namespace) -> int:
+def _measure(figure: Figure, name: str, out: Path, args: argparse.Namespace, drawn: Figure) -> int:
+    """Measure ``figure`` into ``out``; show what ``drawn`` draws of it; return the exit status."""
     if figure.repeats < 1:
         raise ValueError(f"--repeat must be at least 1, not {figure.repeats}")
     options.folder(out)
@@ -249,6 +255,10 @@ def _measure(figure: Figure, name: str, out: Path, args: argparse.Namespace) -> 
         say(str(nothing))
         return outcome.status or int(bool(outcome.failed))
     results.write(found, out)
+    if drawn is not figure:
+        panels = {"title": drawn.title, "panels": drawn.panels, "claims": drawn.claims}
+        assert found.figure is not None
+        found = replace(found, figure=found.figure.model_copy(update=panels))
     if args.json:
         print(json.dumps(_as_json(found, outcome, out), indent=2))
     else:
@@ -310,7 +320,9 @@ def show(found: results.Results, console: Console) -> None:
             shown.append((name, name.replace("_", " ")))
     what = found.figure.sweep.axis.replace("_", " ") if found.figure and found.figure.sweep else "x"
     console.print(f"[bold]{found.name}[/bold]: {found.figure.title if found.figure else ''}")
-    table = Table("line", what, *(title for _, title in shown), "runs\nvalid + void")
+    table = Table(
+        "line", what.replace(" ", "\n"), *(title for _, title in shown), "runs\nvalid + void"
+    )
     for column in table.columns[1:]:
         column.justify = "right"
     for line, x in dict.fromkeys((line, x) for line, x, _ in cells):
@@ -340,7 +352,7 @@ def report(folders: Sequence[Path], out: Path, *, as_json: bool) -> int:
     committed; with ``folders``, of these figures alone. Return the exit status."""
     options.folder(out)
     if folders:
-        shown = [page.measured(folder) for folder in page.sweeps(folders)]
+        shown = [one for folder in page.sweeps(folders) for one in page.measured_all(folder)]
     else:
         shown = [page.committed(entry) for entry in catalogue.entries()]
     written = page.build(shown, out)
@@ -403,12 +415,14 @@ def _keep(args: argparse.Namespace) -> int:
             raise ValueError(f"{folder}: {found.name} is no figure of this tree")
         if found.quick and not args.quick:
             raise ValueError(f"{folder}: is the quick variant; --quick keeps it nevertheless")
-        entry = catalogue.entry(found.name)
-        needed = {panel.metric for panel in entry.figure.panels}
-        needed |= {claim.metric for claim in entry.figure.claims}
-        file = entry.folder / catalogue.RESULTS
-        results.write_summary(found.cells, file, needed)
         told = json.dumps(results.provenance(found), indent=2) + "\n"
-        (entry.folder / catalogue.PROVENANCE).write_text(told)
-        print(f"{found.name}: {file}")
+        for entry in catalogue.entries():
+            if entry.runs != found.name:
+                continue
+            needed = {panel.metric for panel in entry.figure.panels}
+            needed |= {claim.metric for claim in entry.figure.claims}
+            file = entry.folder / catalogue.RESULTS
+            results.write_summary(found.cells, file, needed)
+            (entry.folder / catalogue.PROVENANCE).write_text(told)
+            print(f"{entry.name}: {file}")
     return 0

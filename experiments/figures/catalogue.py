@@ -44,6 +44,8 @@ class Entry:
     name: str
     folder: Path
     figure: Figure
+    runs: str
+    """The figure whose runs it draws: its own, unless it has ``runs_of``."""
 
     def points(self) -> list[Point]:
         """Return the paper's points. Raises SpecError where its file is wrong."""
@@ -89,7 +91,15 @@ def entry(name: str) -> Entry:
     if name not in found:
         raise SpecError(f"no figure {name!r}: there are {', '.join(found)}")
     folder = found[name]
-    return Entry(name, folder, read(folder / SPEC))
+    figure = read(folder / SPEC)
+    if not figure.runs_of:
+        return Entry(name, folder, figure, name)
+    if figure.runs_of not in found:
+        raise SpecError(f"{folder / SPEC}: runs_of: there is no figure {figure.runs_of!r}")
+    other = read(found[figure.runs_of] / SPEC)
+    if other.runs_of:
+        raise SpecError(f"{folder / SPEC}: runs_of: {figure.runs_of} has no runs of its own")
+    return Entry(name, folder, figure.with_runs_of(other), figure.runs_of)
 
 
 def entries() -> Iterator[Entry]:

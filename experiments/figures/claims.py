@@ -69,7 +69,10 @@ def _judged(claim: Claim, curves: _Curves) -> Verdict:
     at = claim.at or sorted(own)
     lacking = [x for x in at if x not in own]
     if lacking:
-        return Verdict(claim, NOT_MEASURED, f"nothing at {_list(lacking)}")
+        there = [x for x in at if x in own]
+        so_far = _judged(claim.model_copy(update={"at": there}), curves) if there else None
+        said = f"; so far {so_far.verdict}: {so_far.why}" if so_far else ""
+        return Verdict(claim, NOT_MEASURED, f"nothing at {_list(lacking)}{said}")
     if claim.kind == "level":
         return _level(claim, [own[x] for x in at])
     others = {name: curves.of(name, claim.metric) for name in claim.than}

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from experiments.measure.netstat import TIMEOUTS
-from experiments.measure.record import Run
+from experiments.measure.record import Run, bytes_between
 from experiments.statistics import jain, percentile
 
 SHORT_BYTES = 100_000
@@ -33,10 +33,15 @@ class Metric:
     over_time: bool = False
 
 
+def flows(run: Run) -> Sequence[Mapping[str, Any]]:
+    """Return the flows of a run: what its operations are made of, else the operations."""
+    return run.data.get("flows") or run.data["operations"]
+
+
 def flow_times_ms(run: Run) -> list[float]:
     """Return the completion times of all flows: a block of reads is a flow of each connection."""
     times: list[float] = []
-    for one in run.data["operations"]:
+    for one in flows(run):
         if "completion_ns" in one:
             times += [each / 1e6 for each in one["completion_ns"]]
         else:
@@ -49,7 +54,7 @@ def slowdowns(run: Run, *, below_bytes: int | None = None) -> list[float]:
     that its bytes take on the link. Of flows below ``below_bytes`` bytes, if that is given."""
     rate_bps, rtt_s = run.data["roles"]["bottleneck_bps"], run.data["idle_rtt_ms"]["avg"] / 1e3
     found = []
-    for one in run.data["operations"]:
+    for one in flows(run):
         if below_bytes is not None and one["bytes"] >= below_bytes:
             continue
         alone_s = rtt_s + one["bytes"] * 8 / rate_bps
@@ -63,11 +68,7 @@ def timeout_ratio(run: Run) -> float | None:
     A flow's own count is taken where the workload has it; else that of the host that sends it, if
     it has one connection. None where neither tells.
     """
-    counted = [one["timeouts"] for one in run.data["operations"] if "timeouts" in one]
-    if counted and isinstance(counted[0], Sequence):
-        # Of every connection in every block.
-        connections = np.asarray(counted).sum(axis=0)
-        return float(100 * np.mean(connections > 0))
+    counted = [one["timeouts"] for one in flows(run) if "timeouts" in one]
     if counted:
         return float(100 * np.mean(np.asarray(counted) > 0))
     senders = [name for name in run.data["tcp"] if name.startswith("h")]
@@ -84,18 +85,40 @@ def _at(values: Sequence[float], percent: float) -> float | None:
     return percentile(values, percent) if len(values) else None
 
 
-def _shares(run: Run) -> list[float]:
-    """The bytes of each flow, or of each sender where flows name theirs."""
-    by_sender: dict[Any, float] = {}
-    for number, one in enumerate(run.data["operations"]):
-        who = one.get("sender", number)
-        by_sender[who] = by_sender.get(who, 0.0) + one["bytes"]
-    return list(by_sender.values())
+def _met_pct(run: Run) -> float | None:
+    """The share of operations that met their deadline, where they have one."""
+    met = [one["met"] for one in run.data["operations"] if "met" in one]
+    return 100 * sum(met) / len(met) if met else None
+
+
+def jain_of_active(run: Run, bin_s: float) -> Series:
+    """Return Jain's index of the rates of those flows that are there during a whole bin, where two
+    or more are. Of workloads that record flows over time."""
+    bin_ns = round(bin_s * 1e9)
+    began_ns, ended_ns = run.burst_ns
+    times, values = [], []
+    for start_ns in range(began_ns, ended_ns - bin_ns + 1, bin_ns):
+        end_ns = start_ns + bin_ns
+        got = [
+            bytes_between(one["received"], start_ns, end_ns)
+            for one in flows(run)
+            if "received" in one and one["start_ns"] <= start_ns and one["end_ns"] >= end_ns
+        ]
+        if len(got) > 1:
+            times.append((start_ns - began_ns) / 1e9)
+            values.append(jain(got))
+    return np.array(times), np.array(values)
+
+
+def _jain_mean(run: Run) -> float | None:
+    """The mean of ``jain_of_active`` over half seconds."""
+    _, values = jain_of_active(run, 0.5)
+    return _mean(values.tolist())
 
 
 def _long_mbps(run: Run) -> float | None:
     """The bytes of flows that are not short over the time of the workload."""
-    total = sum(one["bytes"] for one in run.data["operations"] if one["bytes"] >= SHORT_BYTES)
+    total = sum(one["bytes"] for one in flows(run) if one["bytes"] >= SHORT_BYTES)
     return total * 8e-6 / run.burst_s if total else None
 
 
@@ -148,7 +171,12 @@ def _metrics() -> Mapping[str, Metric]:
             "fct_mean_ms", "mean flow completion time [ms]",
             lambda run: _mean(flow_times_ms(run)), higher=False,
         ),
-        Metric("jain", "Jain's index of the flows' bytes", lambda run: jain(_shares(run))),
+        Metric("jain_mean", "Jain's index of the flows' rates, mean over time", _jain_mean),
+        Metric(
+            "operation_p99_ms", "99th percentile of an operation's time [ms]",
+            lambda run: _at(run.times_ms, 99), higher=False,
+        ),
+        Metric("deadlines_met_pct", "deadlines met [%]", _met_pct),
         Metric("long_flows_mbps", f"flows of {SHORT_BYTES // 1000} kB and more [Mb/s]", _long_mbps),
         Metric(
             "short_slowdown_mean", "mean slowdown of short flows",
@@ -182,6 +210,9 @@ def _metrics() -> Mapping[str, Metric]:
             lambda run, bin_s: _rate(run, "background_bytes", bin_s), over_time=True,
         ),
         Metric(
+            "jain_over_time", "Jain's index of the flows' rates", jain_of_active, over_time=True
+        ),
+        Metric(
             "queue_packets", "queue at the bottleneck [packets]", _queue, higher=False,
             over_time=True,
         ),
@@ -193,7 +224,8 @@ METRICS = _metrics()
 
 USUAL = (
     "goodput_mbps", "background_mbps", "timeouts", "timeout_ratio_pct", "retransmissions", "drops",
-    "fct_mean_ms", "fct_p50_ms", "fct_p95_ms", "fct_p99_ms", "jain", "idle_rtt_ms",
-    "short_slowdown_mean", "short_slowdown_p99", "long_flows_mbps",
+    "fct_mean_ms", "fct_p50_ms", "fct_p95_ms", "fct_p99_ms", "operation_p99_ms", "jain_mean",
+    "deadlines_met_pct", "short_slowdown_mean", "short_slowdown_p99", "long_flows_mbps",
+    "idle_rtt_ms",
 )  # fmt: skip
 """What is read from every run, whatever a figure draws."""

@@ -50,13 +50,18 @@ def committed(entry: Entry) -> Shown:
 def measured(folder: Path) -> Shown:
     """Return a figure with the results of a folder, and its present claims and points, if it is one
     of the catalogue. Raises ValueError where there are none."""
+    return measured_all(folder)[0]
+
+
+def measured_all(folder: Path) -> list[Shown]:
+    """Return the same, and after it the other figures that draw the same runs."""
     found = results.load(folder)
     assert found.figure is not None
-    if found.name in catalogue.names():
-        entry = catalogue.entry(found.name)
-    else:
-        entry = Entry(found.name, folder, found.figure)
-    return Shown(entry, found.cells, results.provenance(found))
+    entries = [entry for entry in catalogue.entries() if entry.runs == found.name]
+    entries.sort(key=lambda entry: entry.name != found.name)
+    shown = entries or [Entry(found.name, folder, found.figure, found.name)]
+    cells, provenance = found.cells, results.provenance(found)
+    return [Shown(entry, cells, provenance) for entry in shown]
 
 
 def sweeps(folders: Iterable[Path]) -> list[Path]:

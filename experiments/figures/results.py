@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from experiments.figures import catalogue, metrics, sweep
-from experiments.figures.spec import Figure, Line
+from experiments.figures.spec import Figure, Line, Panel
 from experiments.measure.record import RECORD, Run
 from experiments.report import table
 from experiments.statistics import Band, median_band
@@ -120,15 +120,29 @@ def load(folder: Path) -> Results:
     if described.exists():
         told = json.loads(described.read_text())
         figure = Figure.model_validate(told["figure"])
-        rows = bench_rows(folder, figure) if figure.bench else figure_rows(folder, figure)
+        panels = _panels(told["name"], figure)
+        rows = bench_rows(folder, figure) if figure.bench else figure_rows(folder, figure, panels)
         if not rows:
             raise ValueError(f"{folder}: nothing has been measured yet")
         return Results(told["name"] or folder.name, figure, told["quick"], rows)
     return Results(folder.name, None, False, plain_rows(folder))
 
 
-def figure_rows(folder: Path, figure: Figure) -> list[Row]:
-    """Return the rows of the runs of a figure that are there."""
+def _panels(name: str, figure: Figure) -> list[Panel]:
+    """Return what the figure called ``name`` draws of its runs, and what others draw of them."""
+    return [
+        *figure.panels,
+        *(
+            panel
+            for entry in catalogue.entries()
+            if entry.runs == name
+            for panel in entry.figure.panels
+        ),
+    ]
+
+
+def figure_rows(folder: Path, figure: Figure, panels: Sequence[Panel]) -> list[Row]:
+    """Return the rows of the runs of a figure that are there, with what ``panels`` draw."""
     rows = []
     for job in sweep.plan(figure.model_copy(update={"lines": _known(figure)})):
         where = folder / job.folder
@@ -136,7 +150,9 @@ def figure_rows(folder: Path, figure: Figure) -> list[Row]:
             continue
         run = Run.load(where)
         origin = origin_of(run, str(job.folder))
-        rows += run_rows(run, job.line.name, job.x, job.repeat, origin, figure)
+        rows += run_rows(
+            run, job.line.name, job.x, job.repeat, origin, panels=panels, bin_s=figure.bin_s
+        )
     return rows
 
 
@@ -151,26 +167,34 @@ def plain_rows(folder: Path) -> list[Row]:
     found: dict[tuple[str, float], int] = {}
     rows = []
     for record in sorted(folder.rglob(RECORD)):
-        if record.parent.name.endswith(sweep.VOID_ONCE):
+        if sweep.VOID in record.parent.name:
             continue
         run = Run.load(record.parent)
         line, x = run.scheme.name, float(run.connections)
         found[line, x] = found.get((line, x), 0) + 1
         where = str(record.parent.relative_to(folder))
-        rows += run_rows(run, line, x, found[line, x], origin_of(run, where), None)
+        rows += run_rows(run, line, x, found[line, x], origin_of(run, where))
     if not rows:
         raise ValueError(f"no run has been recorded in {folder}: it has no {RECORD}")
     return rows
 
 
 def run_rows(
-    run: Run, line: str, x: float, repeat: int, origin: Origin, figure: Figure | None
+    run: Run,
+    line: str,
+    x: float,
+    repeat: int,
+    origin: Origin,
+    *,
+    panels: Sequence[Panel] = (),
+    bin_s: float = 0.1,
 ) -> list[Row]:
-    """Return the rows of one run: the usual metrics, and what ``figure`` draws besides."""
+    """Return the rows of one run: the usual metrics, and what ``panels`` draw besides; what is over
+    time in bins of ``bin_s`` seconds."""
     rows = []
     wanted = list(metrics.USUAL)
     over_time: dict[str, None] = {}
-    for panel in figure.panels if figure else ():
+    for panel in panels:
         if metrics.METRICS[panel.metric].over_time:
             if panel.at == x:
                 over_time[panel.metric] = None
@@ -181,8 +205,7 @@ def run_rows(
         if value is not None:
             rows.append(Row(line, x, None, name, float(value), repeat, origin))
     for name in over_time:
-        assert figure is not None
-        times, values = metrics.METRICS[name].of(run, figure.bin_s)
+        times, values = metrics.METRICS[name].of(run, bin_s)
         rows += [
             Row(line, x, round(float(t), 6), name, float(value), repeat, origin)
             for t, value in zip(times, values, strict=True)

@@ -178,6 +178,8 @@ class Figure(_Strict):
     sweep: Sweep | None = None
     lines: list[Line] = []
     bench: Bench | None = None
+    runs_of: str = ""
+    """Another figure, as sdtcp-fig9, whose runs this one draws: it has none of its own."""
     repeats: Annotated[int, Field(ge=1)] = 3
     seed: int = 1
     run_s: Annotated[float, Field(gt=0)] = 8
@@ -193,8 +195,8 @@ class Figure(_Strict):
 
     @model_validator(mode="after")
     def _consistent(self) -> "Figure":
-        if self.bench is None and (self.sweep is None or not self.lines):
-            raise ValueError("needs sweep and lines, or bench")
+        if self.bench is None and not self.runs_of and (self.sweep is None or not self.lines):
+            raise ValueError("needs sweep and lines, or bench, or runs_of")
         names = [line.name for line in self.lines]
         if len(set(names)) < len(names):
             raise ValueError(f"lines: two of them have the same name: {', '.join(names)}")
@@ -206,11 +208,16 @@ class Figure(_Strict):
                 if metric not in METRICS:
                     raise ValueError(f"no metric {metric!r}: there are {', '.join(METRICS)}")
             known = {*names, *(line.paper for line in self.lines)}
-            for claim in self.claims:
+            for claim in [] if self.runs_of else self.claims:
                 for name in filter(None, (claim.line, *claim.than)):
                     if name not in known:
                         raise ValueError(f"claims: no line {name!r}: there are {', '.join(names)}")
         return self
+
+    def with_runs_of(self, other: "Figure") -> "Figure":
+        """Return this figure with what the other one runs."""
+        theirs = {name: getattr(other, name) for name in _OF_RUNS}
+        return Figure.model_validate({**self.model_dump(), "runs_of": "", **_dumped(theirs)})
 
     def quickly(self) -> "Figure":
         """Return the quick variant."""
@@ -223,6 +230,22 @@ class Figure(_Strict):
         changes["workload"] = {**self.workload, **quick.workload}
         changes["setting"] = Setting(**{**self.setting.model_dump(), **quick.setting})
         return self.model_copy(update=changes)
+
+
+_OF_RUNS = (
+    "setting", "workload", "hosts", "sweep", "lines", "bench", "repeats", "seed", "run_s", "bin_s",
+    "quick",
+)  # fmt: skip
+"""What decides a figure's runs."""
+
+
+def _dumped(fields: Mapping[str, Any]) -> dict[str, Any]:
+    def plain(value: Any) -> Any:
+        if isinstance(value, list):
+            return [plain(one) for one in value]
+        return value.model_dump() if isinstance(value, BaseModel) else value
+
+    return {name: plain(value) for name, value in fields.items()}
 
 
 def read(path: Path) -> Figure:

@@ -3,7 +3,8 @@
 A folder of results holds ``sweep.json`` (what was measured) and the raw data of every run:
 ``runs/LINE/AXIS=VALUE/REPEAT/``, or ``bench/REPEAT.json`` of a benchmark. What is there and valid
 is not measured again. Repeats have seeds of their own. A run that is void is kept as
-``REPEAT-void1`` and done once more; if that one is void, too, it stays and is counted.
+``REPEAT-void1`` and done again, unless MOST_VOID runs of its point were void already; one that is
+void and not done again stays in its place, and is counted.
 """
 
 import contextlib
@@ -27,8 +28,9 @@ from testbed.ovs import find_prefix
 
 SWEEP, PROGRESS = "sweep.json", "progress.log"
 RUNS, BENCH = "runs", "bench"
-VOID_ONCE = "-void1"
-# A folder's name of a run that was void, beside the one done again.
+MOST_VOID = 2
+VOID = "-void"
+# In the folder's name of a run that was void and done again.
 
 Say = Callable[[str], None]
 
@@ -223,7 +225,7 @@ def is_done(job: Job, out: Path, build: str | None = None) -> bool:
     if build is not None and record["environment"].get("switch_build") != build:
         return False
     is_valid = all(check["holds"] for check in record["checks"])
-    return is_valid or _void_once(folder).exists()
+    return is_valid or _void_before(folder) >= MOST_VOID
 
 
 def _decisive(spec: Mapping[str, Any]) -> Any:
@@ -231,8 +233,9 @@ def _decisive(spec: Mapping[str, Any]) -> Any:
     return json.loads(json.dumps({**spec, "ovs_prefix": None}))
 
 
-def _void_once(folder: Path) -> Path:
-    return folder.with_name(folder.name + VOID_ONCE)
+def _void_before(folder: Path) -> int:
+    """How many runs of the same point were void and done again."""
+    return sum(1 for _ in folder.parent.glob(f"*{VOID}*"))
 
 
 def _measure_runs(
@@ -272,15 +275,25 @@ def _measure_runs(
 
 
 def _run(job: Job, out: Path, outcome: Outcome) -> int:
-    """Do a run, once more if it is void; return the last exit status."""
+    """Do a run, again if it is void and that may be; return the last exit status."""
     folder = out / job.folder
-    status = runner.run(job.spec, folder, log=folder / PROGRESS)
-    if status == runner.VOID and not _void_once(folder).exists():
-        folder.rename(_void_once(folder))
-        outcome.again += 1
+    while True:
         status = runner.run(job.spec, folder, log=folder / PROGRESS)
-    outcome.void += status == runner.VOID
-    return status
+        if status != runner.VOID:
+            return status
+        if _void_before(folder) >= MOST_VOID:
+            outcome.void += 1
+            return status
+        folder.rename(_free(folder))
+        outcome.again += 1
+
+
+def _free(folder: Path) -> Path:
+    """A name for a void run's folder that is not taken."""
+    numbers = range(1, MOST_VOID + 2)
+    return next(
+        p for n in numbers if not (p := folder.with_name(f"{folder.name}{VOID}{n}")).exists()
+    )
 
 
 def _result(record: Mapping[str, Any]) -> str:
