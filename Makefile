@@ -7,7 +7,7 @@ PREPARE := ./tools/prepare
 
 .DEFAULT_GOAL := help
 .PHONY: help demo demo-dashboard check test test-long chaos lint format venv switch transport test-unit test-transport test-switch-weir test-switch \
-	test-switch-full soak soak-switch soak-atp soak-acc soak-acc-hosts fuzz fuzz-transport audit miri hostile-transport bench-switch bench-controller bench-incast bench-apps bench-codec bench-transport bench-short-flows bench-acc bench-dctcp bench-lttp bench-bandwidth bench-dfcp bench-page \
+	test-switch-full soak soak-switch soak-atp soak-acc soak-acc-hosts fuzz fuzz-transport audit miri hostile-transport bench-switch bench-controller bench-incast bench-apps bench-codec bench-transport bench-short-flows bench-acc bench-dctcp bench-lttp bench-bandwidth bench-dfcp bench-page figures \
 	test-system manual page page-test screenshots package test-package clean
 
 help: ## what can be made
@@ -139,6 +139,17 @@ PEERS := 4096
 hostile-transport: ## PEERS=4096 that do their worst to fountain serve and recv: memory, files and disk stay within their bounds
 	@$(PREPARE) packages rust
 	@WEIR_HOSTILE_PEERS=$(PEERS) tools/cargo test --locked -p weir-cli --test hostile -- --nocapture --test-threads 1
+
+FIGURES := build/figures
+figures: ## the page of the papers' figures, in seconds: build/report (MEASURE=1: measures all of them first, hours; MEASURE=1 QUICK=1: some of each)
+ifdef MEASURE
+	@$(PREPARE) packages venv switch bpf transport apps
+	@$(BUILT) $(PY)/weir-experiment run all $(if $(QUICK),--quick)
+	@$(PY)/weir-experiment report $(FIGURES) --out build/report
+else
+	@$(PREPARE) packages venv
+	@$(PY)/weir-experiment report --out build/report
+endif
 
 bench-switch: ## the switch's figures: table and build/bench/switch.json (about 6 minutes)
 	@$(PREPARE) packages venv switch unpatched-switch bpf

@@ -101,7 +101,13 @@ def run(args: argparse.Namespace, command: argparse.ArgumentParser) -> int:
         if len(named) > 1 and args.out != Path("build/run"):
             out = args.out / called
         drawn = figure if name not in catalogue.names() else catalogue.entry(name).figure
-        found = _measure(figure, called, out, args, drawn)
+        try:
+            found = _measure(figure, called, out, args, drawn)
+        except ValueError as wrong:
+            if len(named) == 1:
+                raise
+            print(f"{called}: cannot be measured: {wrong}", file=sys.stderr)
+            found = 1
         status = max(status, found)
         if found >= sweep.INTERRUPTED[0]:
             return found
@@ -145,19 +151,12 @@ def _chosen(figure: Figure, args: argparse.Namespace) -> Figure:
         assert figure.sweep is not None
         changes["sweep"] = figure.sweep.model_copy(update={"values": values})
     if args.repeat is not None:
+        if args.repeat < 1:
+            raise ValueError(f"--repeat must be at least 1, not {args.repeat}")
         changes["repeats"] = args.repeat
     if args.seed is not None:
         changes["seed"] = args.seed
-    return Figure.model_validate({**figure.model_dump(), **_plain(changes)})
-
-
-def _plain(changes: dict[str, Any]) -> dict[str, Any]:
-    def plain(value: Any) -> Any:
-        if isinstance(value, list):
-            return [plain(one) for one in value]
-        return value.model_dump() if hasattr(value, "model_dump") else value
-
-    return {name: plain(value) for name, value in changes.items()}
+    return figure.model_copy(update=changes)
 
 
 def _lines(figure: Figure, wanted: Iterable[str]) -> list[Line]:
@@ -214,6 +213,8 @@ def run_adhoc(spec: RunSpec, args: argparse.Namespace) -> int:
             raise ValueError(f"--sweep {axis} and several --senders: one of them can be varied")
     else:
         axis, values = "senders", args.senders or [workload["senders"]]
+    if args.repeat is not None and args.repeat < 1:
+        raise ValueError(f"--repeat must be at least 1, not {args.repeat}")
     made = Figure(
         title=spec.workload.in_words(),
         setting=Setting(
@@ -239,8 +240,6 @@ def run_adhoc(spec: RunSpec, args: argparse.Namespace) -> int:
 
 def _measure(figure: Figure, name: str, out: Path, args: argparse.Namespace, drawn: Figure) -> int:
     """Measure ``figure`` into ``out``; show what ``drawn`` draws of it; return the exit status."""
-    if figure.repeats < 1:
-        raise ValueError(f"--repeat must be at least 1, not {figure.repeats}")
     options.folder(out)
 
     def say(text: str) -> None:
@@ -352,7 +351,13 @@ def report(folders: Sequence[Path], out: Path, *, as_json: bool) -> int:
     committed; with ``folders``, of these figures alone. Return the exit status."""
     options.folder(out)
     if folders:
-        shown = [one for folder in page.sweeps(folders) for one in page.measured_all(folder)]
+        found = [one for folder in page.sweeps(folders) for one in page.measured_all(folder)]
+        # Where a figure is there in full and quickly, in full.
+        found.sort(key=lambda one: bool(one.provenance.get("quick")))
+        best: dict[str, page.Shown] = {}
+        for one in found:
+            best.setdefault(one.entry.name, one)
+        shown = [best[name] for name in sorted(best, key=catalogue.order)]
     else:
         shown = [page.committed(entry) for entry in catalogue.entries()]
     written = page.build(shown, out)

@@ -144,11 +144,11 @@ def _found() -> Mapping[str, Path]:
             if name in found:
                 raise SpecError(f"two figures are called {name}: {found[name]}, {file.parent}")
             found[name] = file.parent
-    return {name: found[name] for name in sorted(found, key=_order)}
+    return {name: found[name] for name in sorted(found, key=order)}
 
 
-def _order(name: str) -> list[tuple[int, str]]:
-    """Figure 9 comes before Figure 10."""
+def order(name: str) -> list[tuple[int, str]]:
+    """Return by what names are sorted: Figure 9 comes before Figure 10."""
     parts: list[tuple[int, str]] = []
     digits = ""
     for letter in f"{name} ":

@@ -102,14 +102,18 @@ def build(shown: Sequence[Shown], out: Path) -> Path:
 def _section(shown: Shown, pictures: Path) -> dict[str, Any]:
     entry = shown.entry
     figure = entry.figure
-    files = plot.draw(figure, shown.cells, shown.points, pictures / entry.name)
-    svg = base64.b64encode(files["svg"].read_bytes()).decode()
+    files: dict[str, Path] = {}
+    picture = ""
+    if shown.cells or shown.points:
+        files = plot.draw(figure, shown.cells, shown.points, pictures / entry.name)
+        svg = base64.b64encode(files["svg"].read_bytes()).decode()
+        picture = f"data:image/svg+xml;base64,{svg}"
     named = plot.labels(figure, shown.cells)
     drawn = {panel.metric for panel in figure.panels}
     return {
         "name": entry.name,
         "figure": figure,
-        "picture": f"data:image/svg+xml;base64,{svg}",
+        "picture": picture,
         "files": {kind: f"{PICTURES}/{path.name}" for kind, path in files.items()},
         "points": shown.points,
         "verdicts": shown.verdicts,

@@ -27,7 +27,7 @@ FORMATS = ("svg", "png", "pdf")
 _STYLE = {
     "font.family": "DejaVu Sans", "font.size": 9.5, "axes.spines.top": False,
     "axes.spines.right": False, "svg.hashsalt": "weir", "svg.fonttype": "path",
-    "pdf.fonttype": 42, "path.simplify": True,
+    "pdf.fonttype": 3,
 }  # fmt: skip
 # Without these keys matplotlib writes the time, and its own version.
 _METADATA: Mapping[str, Mapping[str, Any]] = {
@@ -75,6 +75,8 @@ def draw(
         for kind in FORMATS:
             files[kind] = stem.with_name(f"{stem.name}.{kind}")
             picture.savefig(files[kind], dpi=130, metadata=dict(_METADATA[kind]))
+            # What the first format has laid out is right for the others.
+            picture.set_layout_engine("none")
         plt.close(picture)
     return files
 
@@ -123,6 +125,9 @@ def _panel(
     axes.set_xlabel(_x_label(figure, over_time=over_time))
     if over_time and len(figure.panels) > 1:
         axes.set_title(f"{panel.at:g} {_swept(figure)}", fontsize=9.5, loc="left")
+    if figure.bench is not None and figure.bench.names and not over_time:
+        names = figure.bench.names
+        axes.set_xticks(list(names.values()), list(names), rotation=30, ha="right", fontsize=8)
     if panel.log:
         axes.set_yscale("log")
     if figure.x_log and not over_time:

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from experiments.figures import catalogue, metrics, sweep
-from experiments.figures.spec import Figure, Line, Panel
+from experiments.figures.spec import Bench, Figure, Line, Panel
 from experiments.measure.record import RECORD, Run
 from experiments.report import table
 from experiments.statistics import Band, median_band
@@ -121,7 +121,11 @@ def load(folder: Path) -> Results:
         told = json.loads(described.read_text())
         figure = Figure.model_validate(told["figure"])
         panels = _panels(told["name"], figure)
-        rows = bench_rows(folder, figure) if figure.bench else figure_rows(folder, figure, panels)
+        rows = (
+            bench_rows(told["name"], folder)
+            if figure.bench
+            else figure_rows(folder, figure, panels)
+        )
         if not rows:
             raise ValueError(f"{folder}: nothing has been measured yet")
         return Results(told["name"] or folder.name, figure, told["quick"], rows)
@@ -247,9 +251,15 @@ def _percent(share: float | None) -> float | None:
     return None if share is None else round(100 * share, 2)
 
 
-def bench_rows(folder: Path, figure: Figure) -> list[Row]:
-    """Return the rows of what a benchmark has measured."""
+def bench_rows(name: str, folder: Path) -> list[Row]:
+    """Return the rows of what a benchmark has measured, by the patterns of the figure called
+    ``name`` and of others that draw the same."""
     rows = []
+    benches = [
+        entry.figure.bench
+        for entry in catalogue.entries()
+        if entry.runs == name and entry.figure.bench is not None
+    ]
     for file in sorted((folder / sweep.BENCH).glob("*.json")):
         repeat = int(file.stem)
         flat = json.loads(file.read_text())
@@ -261,22 +271,22 @@ def bench_rows(folder: Path, figure: Figure) -> list[Row]:
             measured_at=flat.get("measured_at", ""),
             folder=str(file.relative_to(folder)),
         )
-        rows += matched(flat, figure, repeat, origin)
+        for bench in benches:
+            rows += matched(flat, bench, repeat, origin)
     return rows
 
 
-def matched(flat: Mapping[str, Any], figure: Figure, repeat: int, origin: Origin) -> list[Row]:
-    """Return the rows that ``figure``'s patterns find in a benchmark's figures."""
-    assert figure.bench is not None
+def matched(flat: Mapping[str, Any], bench: Bench, repeat: int, origin: Origin) -> list[Row]:
+    """Return the rows that the patterns of ``bench`` find in a benchmark's figures."""
     rows = []
-    for metric, pattern in figure.bench.patterns.items():
+    for metric, pattern in bench.patterns.items():
         for name, value in flat.items():
             found = re.fullmatch(pattern, name)
             if found is None or isinstance(value, bool) or not isinstance(value, int | float):
                 continue
             groups = found.groupdict()
             x = groups.get("x") or "0"
-            at = figure.bench.names[x] if x in figure.bench.names else float(x)
+            at = bench.names[x] if x in bench.names else float(x)
             line = groups.get("line") or "weir"
             rows.append(Row(line, at, None, metric, float(value), repeat, origin))
     return rows

@@ -100,6 +100,7 @@ class Quick(_Strict):
     lines: list[str] | None = None
     values: list[Any] | None = None
     repeats: Annotated[int, Field(ge=1)] = 1
+    run_s: Annotated[float, Field(gt=0)] | None = None
     workload: dict[str, Any] = {}
     setting: dict[str, Any] = {}
 
@@ -112,9 +113,13 @@ class Bench(_Strict):
     match are these; ``metric`` is in ``patterns``' key.
     """
 
-    suite: str
+    suite: str = ""
+    """May be missing in a figure that draws the runs of another one."""
     groups: list[str] = []
+    suites_quick: bool = False
+    """Whether even the full figure is what the suite measures quickly."""
     quick_groups: list[str] | None = None
+    quick_schemes: list[str] | None = None
     patterns: Annotated[dict[str, str], Field(min_length=1)]
     schemes: list[str] | None = None
     names: dict[str, float] = {}
@@ -200,29 +205,30 @@ class Figure(_Strict):
         names = [line.name for line in self.lines]
         if len(set(names)) < len(names):
             raise ValueError(f"lines: two of them have the same name: {', '.join(names)}")
-        for name in self.quick.lines or ():
-            if name not in names:
-                raise ValueError(f"quick.lines: no line {name!r}: there are {', '.join(names)}")
         if self.bench is None:
             for metric in {panel.metric for panel in self.panels}:
                 if metric not in METRICS:
                     raise ValueError(f"no metric {metric!r}: there are {', '.join(METRICS)}")
-            known = {*names, *(line.paper for line in self.lines)}
-            for claim in [] if self.runs_of else self.claims:
-                for name in filter(None, (claim.line, *claim.than)):
-                    if name not in known:
-                        raise ValueError(f"claims: no line {name!r}: there are {', '.join(names)}")
         return self
 
     def with_runs_of(self, other: "Figure") -> "Figure":
         """Return this figure with what the other one runs."""
         theirs = {name: getattr(other, name) for name in _OF_RUNS}
+        if self.bench is not None and other.bench is not None:
+            own = {"patterns": self.bench.patterns, "names": self.bench.names}
+            theirs["bench"] = other.bench.model_copy(update=own)
         return Figure.model_validate({**self.model_dump(), "runs_of": "", **_dumped(theirs)})
 
     def quickly(self) -> "Figure":
         """Return the quick variant."""
         quick = self.quick
         changes: dict[str, Any] = {"repeats": quick.repeats}
+        if quick.run_s is not None:
+            changes["run_s"] = quick.run_s
+        if self.bench is not None:
+            bench: dict[str, Any] = {"groups": self.bench.quick_groups or self.bench.groups}
+            bench |= {"schemes": self.bench.quick_schemes or self.bench.schemes}
+            changes["bench"] = self.bench.model_copy(update=bench | {"suites_quick": True})
         if quick.lines is not None:
             changes["lines"] = [line for line in self.lines if line.name in quick.lines]
         if quick.values is not None and self.sweep is not None:
@@ -266,10 +272,29 @@ def parse(written: object, where: str) -> Figure:
     if not isinstance(written, Mapping):
         raise SpecError(f"{where}: holds no table of keys, as title, sweep and lines")
     try:
-        return Figure.model_validate(dict(written))
+        figure = Figure.model_validate(dict(written))
     except ValidationError as error:
         problems = "; ".join(_explained(one) for one in error.errors())
         raise SpecError(f"{where}: {problems}") from error
+    _require_known_lines(figure, where)
+    return figure
+
+
+def _require_known_lines(figure: Figure, where: str) -> None:
+    """Raise SpecError where the quick variant or a claim is about a line that there is not."""
+    if figure.runs_of:
+        return
+    names = [line.name for line in figure.lines]
+    for name in figure.quick.lines or ():
+        if name not in names:
+            raise SpecError(f"{where}: quick.lines: no line {name!r}: there are {', '.join(names)}")
+    if figure.bench is not None:
+        return
+    known = {*names, *(line.paper for line in figure.lines)}
+    for claim in figure.claims:
+        for name in filter(None, (claim.line, *claim.than)):
+            if name not in known:
+                raise SpecError(f"{where}: claims: no line {name!r}: there are {', '.join(names)}")
 
 
 def _explained(error: Any) -> str:

@@ -152,7 +152,7 @@ def measure(
     (out / SWEEP).write_text(json.dumps(described, indent=2) + "\n")
     end_s = None if minutes is None else begun + 60 * minutes
     if figure.bench is not None:
-        _measure_bench(figure, out, outcome, say, quick=quick, end_s=end_s)
+        _measure_bench(figure, out, outcome, say, end_s)
     else:
         _measure_runs(plan(figure, ovs_prefix=ovs_prefix), figure, out, outcome, say, end_s)
     outcome.seconds = time.monotonic() - begun
@@ -305,11 +305,10 @@ def _result(record: Mapping[str, Any]) -> str:
 
 
 def _measure_bench(
-    figure: Figure, out: Path, outcome: Outcome, say: Say, *, quick: bool, end_s: float | None
+    figure: Figure, out: Path, outcome: Outcome, say: Say, end_s: float | None
 ) -> None:
     bench = figure.bench
     assert bench is not None
-    groups = bench.quick_groups if quick and bench.quick_groups is not None else bench.groups
     outcome.wanted = figure.repeats
     pace = Pace(figure.run_s)
     files = [out / BENCH / f"{repeat}.json" for repeat in range(1, figure.repeats + 1)]
@@ -326,7 +325,9 @@ def _measure_bench(
         began = time.monotonic()
         comparison = measuring.Comparison(bench.schemes, 1)
         with (out / "bench.log").open("a") as log, contextlib.redirect_stdout(log):
-            status = measuring.run(bench.suite, groups, file, comparison, quick=quick)
+            status = measuring.run(
+                bench.suite, bench.groups, file, comparison, quick=bench.suites_quick
+            )
         pace.took(("", 0.0), time.monotonic() - began)
         if status in INTERRUPTED:
             outcome.status = status

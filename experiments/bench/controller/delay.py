@@ -30,13 +30,14 @@ def run(progress: Callable[[str], None]) -> dict[str, float]:
     for scheme, prefix in (("weir", ""), ("sdtcp", "sdtcp_")):
         for n, name in ((_FEW, "control_delay"), (_MANY, "control_delay_100k")):
             progress(f"{scheme}, {n} flows on the port")
-            delays = _delays(scheme, n)
-            figures |= {f"{prefix}{name}_{what}_us": us for what, us in delays.items()}
+            found = delays(scheme, n)
+            figures |= {f"{prefix}{name}_{what}_us": us for what, us in found.items()}
     return figures
 
 
-def _delays(scheme: str, n: int) -> dict[str, float]:
-    """Percentiles in microseconds, each the median of some turns."""
+def delays(scheme: str, n: int) -> dict[str, float]:
+    """Return percentiles in microseconds with ``n`` flows on the port, each the median of some
+    turns."""
     directory = RUN_DIR / f"{scheme}{n}"
     directory.mkdir()
     with Weir(directory, scheme) as weir, weir.connect() as switch:

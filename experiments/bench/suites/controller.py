@@ -5,10 +5,13 @@ from experiments.bench.suites import SUITES, Group, Suite
 SUITES.add(
     Suite(
         "controller",
-        "the controller: connections a second, control delay, memory, listeners",
+        "the controller: connections a second, control delay, memory, listeners, cost of flows",
         {
-            name: Group(f"experiments.bench.controller.{name}")
-            for name in ("connections", "delay", "memory", "listeners")
+            **{
+                name: Group(f"experiments.bench.controller.{name}")
+                for name in ("connections", "delay", "memory", "listeners")
+            },
+            "cost": Group("experiments.bench.controller.cost", quick={"flows": (1, 600, 1500)}),
         },
         has_switch=False,
     )

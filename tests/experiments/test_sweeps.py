@@ -1,0 +1,269 @@
+"""Sweeps: what is measured, what is not measured again, and what becomes of it as data."""
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+import figure_made
+import recorded
+from experiments import runner
+from experiments.figures import results, sweep
+from experiments.figures.compare import compare
+from experiments.figures.spec import Figure
+from experiments.measure.record import QUEUE, RECORD
+from experiments.runner import RunSpec
+
+VOID_CHECK = {"name": "processors", "measured": "1 % idle", "bound": "20 %", "holds": False}
+
+
+class Machine:
+    """Stands in for the runs: what was asked for, and which of them are to be void or fail."""
+
+    def __init__(self) -> None:
+        self.asked: list[RunSpec] = []
+        self.statuses: Callable[[int], int] = lambda _: 0
+
+    def run(self, spec: RunSpec, out: Path, *, log: Path | None = None) -> int:
+        assert log is not None
+        self.asked.append(spec)
+        status = self.statuses(len(self.asked))
+        out.mkdir(parents=True, exist_ok=True)
+        log.write_text("")
+        if status not in (0, runner.VOID):
+            return status
+        # The second of both blocks takes as long as the seed says.
+        written = recorded.data(spec.scheme, spec=spec.as_record())
+        seed = spec.as_record()["workload"]["seed"]
+        written["operations"][1]["end_ns"] += seed * recorded.MS
+        written["environment"] |= {"commit": "c0ffee", "switch_build": "built"}
+        if status == runner.VOID:
+            written["checks"].append(VOID_CHECK)
+        (out / RECORD).write_text(json.dumps(written))
+        recorded.queue().save(out / QUEUE)
+        return status
+
+
+@pytest.fixture(autouse=True)
+def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
+    made = Machine()
+    monkeypatch.setattr(runner, "run", made.run)
+    monkeypatch.setattr(sweep, "find_prefix", lambda _: Path("/x/built"))
+    return made
+
+
+def measure(figure: Figure, out: Path, **options: Any) -> tuple[sweep.Outcome, list[str]]:
+    said: list[str] = []
+    return sweep.measure(figure, out, said.append, name="made", **options), said
+
+
+def test_what_is_there_and_valid_is_not_measured_again(machine: Machine, tmp_path: Path) -> None:
+    outcome, said = measure(figure_made.figure(), tmp_path)
+    assert (outcome.wanted, outcome.done, outcome.there) == (8, 8, 0)
+    assert outcome.is_complete
+    assert said[0] == "[1/8] reno, 2, repeat 1: begins; 1 min left"
+    assert said[1].startswith("[1/8] reno, 2, repeat 1: 53.")
+    outcome, said = measure(figure_made.figure(), tmp_path)
+    assert (outcome.there, outcome.done) == (8, 0)
+    assert len(machine.asked) == 8
+    assert said == ["8 of 8 runs are there already"]
+    # One more repeat and one more value: only these.
+    more = figure_made.figure(repeats=3, sweep={"axis": "senders", "values": [2, 4, 8]})
+    outcome, _ = measure(more, tmp_path)
+    assert (outcome.there, outcome.done) == (8, 10)
+
+
+def test_another_setting_is_another_run(tmp_path: Path) -> None:
+    measure(figure_made.figure(), tmp_path)
+    outcome, _ = measure(figure_made.figure(hosts={"quickack": True}), tmp_path)
+    assert (outcome.there, outcome.done) == (0, 8)
+    outcome, _ = measure(figure_made.figure(title="Another", hosts={"quickack": True}), tmp_path)
+    assert outcome.there == 8, "a title decides no run"
+
+
+def test_another_switch_is_another_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    measure(figure_made.figure(), tmp_path)
+    monkeypatch.setattr(sweep, "find_prefix", lambda _: Path("/x/built-since"))
+    outcome, _ = measure(figure_made.figure(), tmp_path)
+    assert outcome.there == 0
+
+
+def test_a_half_written_record_is_measured_again(tmp_path: Path) -> None:
+    measure(figure_made.figure(), tmp_path)
+    broken = next((tmp_path / sweep.RUNS).rglob(RECORD))
+    broken.write_text(broken.read_text()[:100])
+    assert measure(figure_made.figure(), tmp_path)[0].done == 1
+
+
+def test_a_void_run_is_done_again_and_kept(machine: Machine, tmp_path: Path) -> None:
+    machine.statuses = lambda number: runner.VOID if number == 1 else 0
+    outcome, said = measure(figure_made.figure(), tmp_path)
+    assert (outcome.done, outcome.again, outcome.void) == (8, 1, 0)
+    assert len(machine.asked) == 9
+    void = tmp_path / sweep.RUNS / "reno" / "senders=2" / "1-void1"
+    assert (void / RECORD).exists()
+    assert said[1].endswith("valid")
+    assert all(row.origin.valid for row in results.load(tmp_path).rows)
+
+
+def test_a_run_that_stays_void_is_counted_and_left_out(machine: Machine, tmp_path: Path) -> None:
+    figure = figure_made.figure(lines=["reno"], quick={}, sweep={"axis": "senders", "values": [2]})
+    # Of the first repeat all three, the last of which stays; then one that is valid.
+    machine.statuses = lambda number: runner.VOID if number <= 3 else 0
+    outcome, said = measure(figure, tmp_path)
+    assert (outcome.done, outcome.again, outcome.void) == (2, 2, 1)
+    assert "void: processors" in said[1]
+    (cell,) = [c for c in results.load(tmp_path).cells if c.metric == "goodput_mbps"]
+    assert (cell.runs, cell.void) == (1, 1)
+    assert cell.band.low == cell.band.high, "the void one does not count"
+    # It is not tried for ever.
+    assert measure(figure, tmp_path)[0].there == 2
+    told = results.provenance(results.load(tmp_path))
+    assert (told["void_runs"], told["void_because"]) == (1, {"processors": 1})
+
+
+def test_a_failure_is_named_and_the_others_are_done(machine: Machine, tmp_path: Path) -> None:
+    machine.statuses = lambda number: int(number == 2)
+    outcome, said = measure(figure_made.figure(), tmp_path)
+    assert outcome.failed == ["weir, 2, repeat 1"]
+    assert outcome.done == 7
+    assert any("FAILED" in line and "progress.log" in line for line in said)
+    assert measure(figure_made.figure(), tmp_path)[0].done == 1, "it is tried again"
+
+
+def test_an_interrupt_ends_it_at_once(machine: Machine, tmp_path: Path) -> None:
+    machine.statuses = lambda number: 130 if number == 3 else 0
+    outcome, _ = measure(figure_made.figure(), tmp_path)
+    assert (outcome.status, outcome.done) == (130, 2)
+    assert not outcome.is_complete
+
+
+def test_it_stops_when_the_time_is_over(tmp_path: Path) -> None:
+    outcome, said = measure(figure_made.figure(), tmp_path, minutes=0.0)
+    assert outcome.done == 0
+    assert said == ["the time is over; the same command goes on with the others"]
+
+
+def test_a_line_that_cannot_be_is_left_out(tmp_path: Path) -> None:
+    figure = figure_made.figure(lines=["reno", "teleport"], quick={})
+    outcome, said = measure(figure, tmp_path)
+    assert outcome.missing == {"teleport": "there is no scheme 'teleport'"}
+    assert (outcome.wanted, outcome.done) == (4, 4)
+    assert said[0] == "teleport: left out: there is no scheme 'teleport'"
+    nowhere = figure_made.figure(workload={"name": "miracle"})
+    assert measure(nowhere, tmp_path / "none")[0].wanted == 0
+
+
+def test_a_part_of_a_figure_does_not_hide_the_rest(tmp_path: Path) -> None:
+    measure(figure_made.figure(), tmp_path)
+    part = figure_made.figure(lines=["weir"], quick={}, repeats=1)
+    measure(part, tmp_path)
+    found = results.load(tmp_path)
+    assert {cell.line for cell in found.cells} == {"reno", "weir"}
+    assert {row.repeat for row in found.rows} == {1, 2}
+
+
+def test_the_time_left_follows_what_runs_took() -> None:
+    pace = sweep.Pace(10)
+    assert pace.left_s([("reno", 2), ("weir", 2)]) == 20
+    pace.took(("reno", 2), 4)
+    assert pace.left_s([("reno", 2), ("weir", 2)]) == 8
+    pace.took(("weir", 2), 8)
+    assert pace.left_s([("reno", 2), ("weir", 2), ("sdtcp", 2)]) == 4 + 8 + 6
+    assert [sweep.in_words(s) for s in (42, 130, 4500)] == ["42 s", "2 min", "1 h 15 min"]
+
+
+def test_values_are_tidy_and_tell_where_they_come_from(tmp_path: Path) -> None:
+    measure(figure_made.figure(), tmp_path)
+    found = results.load(tmp_path)
+    results.write(found, tmp_path)
+    with (tmp_path / results.DATA).open() as lines:
+        rows = list(csv.DictReader(lines))
+    table = pq.read_table(tmp_path / results.PARQUET)
+    assert table.num_rows == len(rows) == len(found.rows)
+    assert tuple(rows[0]) == tuple(table.column_names) == results.COLUMNS
+    (one,) = [
+        row
+        for row in rows
+        if (row["line"], row["x"], row["repeat"], row["metric"])
+        == ("weir", "2.0", "2", "goodput_mbps")
+    ]
+    # 2 MB in 300 ms and, of seed 2, 2 ms.
+    assert float(one["value"]) == pytest.approx(16e3 / 302)
+    assert (one["seed"], one["valid"], one["commit"]) == ("2", "True", "c0ffee")
+    assert one["hosts"].startswith("reno, initial window 10")
+    assert one["folder"] == "runs/weir/senders=2/2"
+    assert len(one["configuration"]) == 12
+    values = table.filter(table["metric"].to_numpy() == "goodput_mbps")["value"].to_pylist()
+    assert sorted(values) == sorted(
+        float(r["value"]) for r in rows if r["metric"] == "goodput_mbps"
+    )
+    assert json.loads(table.schema.metadata[b"weir.figure"])["title"] == found.figure.title  # type: ignore[union-attr]
+
+
+def test_a_summary_can_be_read_again(tmp_path: Path) -> None:
+    measure(figure_made.figure(), tmp_path)
+    found = results.load(tmp_path)
+    results.write_summary(found.cells, tmp_path / "s.csv", {"goodput_mbps"})
+    again = results.read_summary(tmp_path / "s.csv")
+    assert [(c.line, c.x, c.runs) for c in again] == [
+        (line, x, 2) for line in ("reno", "weir") for x in (2.0, 4.0)
+    ]
+    assert again[0].band.median == pytest.approx(16e3 / 301.5, rel=1e-3)
+    with pytest.raises(ValueError, match="its columns are not"):
+        results.read_summary(tmp_path / sweep.SWEEP)
+
+
+def test_runs_of_any_kind_are_data(tmp_path: Path) -> None:
+    measure(figure_made.figure(), tmp_path)
+    plain = results.load(tmp_path / sweep.RUNS)
+    assert plain.figure is None
+    assert {(cell.line, cell.x) for cell in plain.cells} == {("reno", 2.0), ("reno", 4.0),
+        ("weir", 2.0), ("weir", 4.0)}  # fmt: skip
+    with pytest.raises(ValueError, match=r"it has no record\.json"):
+        results.load(tmp_path / sweep.RUNS / "reno" / "senders=2" / "1" / "none")
+
+
+def test_differences_have_bands(tmp_path: Path) -> None:
+    measure(figure_made.figure(), tmp_path / "a")
+    measure(figure_made.figure(seed=101), tmp_path / "b")
+    a, b = results.load(tmp_path / "a"), results.load(tmp_path / "b")
+    found = compare(a, b, ["goodput_mbps"])
+    assert len(found) == 4
+    one = found[0]
+    assert (one.of, one.to) == (
+        pytest.approx(16e3 / 301.5, 1e-3),
+        pytest.approx(16e3 / 401.5, 1e-3),
+    )
+    assert one.difference.low <= one.difference.median <= one.difference.high
+    assert one.differs
+    assert one.runs == (2, 2)
+    assert not compare(a, a, ["goodput_mbps"])[0].differs
+    with pytest.raises(ValueError, match="have no valid runs of the same line"):
+        compare(a, b, ["beauty"])
+
+
+def test_a_benchmark_s_figures_become_rows() -> None:
+    figure = figure_made.figure(
+        lines=["reno", "weir"], sweep=None, quick={},
+        panels=[{"metric": "mbps"}],
+        bench={
+            "suite": "lttp",
+            "patterns": {"mbps": r"(?P<line>\w+?)_mbps_n(?P<x>\w+)", "all_ms": "all_ms"},
+            "names": {"many": 99},
+        },
+    )  # fmt: skip
+    flat = {
+        "reno_mbps_n4": 5, "weir_mbps_n4": 7.5, "weir_mbps_nmany": 1, "all_ms": 3.0, "failed": "",
+        "other": 1,
+    }  # fmt: skip
+    assert figure.bench is not None
+    rows = results.matched(flat, figure.bench, 2, results.Origin())
+    assert [(r.line, r.x, r.metric, r.value, r.repeat) for r in rows] == [
+        ("reno", 4.0, "mbps", 5.0, 2), ("weir", 4.0, "mbps", 7.5, 2), ("weir", 99, "mbps", 1.0, 2),
+        ("weir", 0.0, "all_ms", 3.0, 2),
+    ]  # fmt: skip
