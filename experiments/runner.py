@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments import workloads
-from experiments.measure.record import QUEUE, RECORD
+from experiments.measure.record import QUEUE, RECORD, Run
 from experiments.schemes import scheme
 from experiments.workloads import Workload
 from experiments.workloads.reads import Reads
@@ -100,6 +100,26 @@ def bed_config(spec: RunSpec) -> BedConfig:
         ovs_prefix=spec.ovs_prefix,
     )
     return scheme(spec.scheme).on(config)
+
+
+class RunError(RuntimeError):
+    """A run failed, or was interrupted: there is no record. ``status`` is its exit status."""
+
+    def __init__(self, spec: RunSpec, status: int) -> None:
+        super().__init__(f"the run under {spec.scheme} ended with status {status}")
+        self.status = status
+
+
+def measure(spec: RunSpec, out: Path, *, log: Path | None = None) -> Run:
+    """Do a run as ``run`` does, and return its record; ``is_valid`` of it says whether it is to be
+    believed.
+
+    Raises RunError if it failed, ValueError where there cannot be such a run.
+    """
+    status = run(spec, out, log=log)
+    if status not in (0, VOID):
+        raise RunError(spec, status)
+    return Run.load(out)
 
 
 def run(spec: RunSpec, out: Path, *, log: Path | None = None) -> int:

@@ -18,7 +18,9 @@ from pathlib import Path
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 # For those who change Weir: their examples have tests of their own.
-_DEVELOPERS = {"architecture.md", "extending.md", "glossary.md", "sdtcp.md"}
+_DEVELOPERS = {
+    "architecture.md", "experiments.md", "extending.md", "glossary.md", "sdtcp.md",
+}  # fmt: skip
 LANGUAGES = {"sh", "yaml", "text"}
 _SKIPPED = re.compile(r"<!-- not played: (.+) -->")
 _FENCE = re.compile(r"( *)```(.*)")

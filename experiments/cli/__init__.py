@@ -1,14 +1,16 @@
 """weir-experiment: the command, a module for each of its commands."""
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from controller.cli.arguments import Parser
-from experiments.cli import bench, dashboard, data, demo, figures, report, run, soak
 from experiments.traffic.fountain import FountainError
 from testbed.dctcp import DctcpError
 from testbed.ovs import OvsError
+from testbed.registry import EXTENSIONS
 from testbed.sandbox import SandboxError
 
 _DESCRIPTION = """\
@@ -35,8 +37,10 @@ examples:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit status."""
-    args = _parser().parse_args(argv)
     try:
+        # What is offered from outside is part of what the parser offers.
+        _extend(argv)
+        args = _parser().parse_args(argv)
         status: int = args.handler(args)
     except ValueError as wrong:
         print(f"weir-experiment: {wrong}", file=sys.stderr)
@@ -49,6 +53,25 @@ def main(argv: Sequence[str] | None = None) -> int:
     return status
 
 
+def _extend(argv: Sequence[str] | None) -> None:
+    """Have this process, and those that it starts, read the files of --with."""
+    known, _ = _with(argparse.ArgumentParser(add_help=False)).parse_known_args(argv)
+    if known.extensions:
+        there = filter(None, [os.environ.get(EXTENSIONS)])
+        named = (str(path.resolve()) for path in known.extensions)
+        os.environ[EXTENSIONS] = os.pathsep.join([*there, *named])
+
+
+def _with(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    parser.add_argument(
+        "--with", dest="extensions", type=Path, action="append", default=[], metavar="FILE",
+        help="a scheme, workload or topology of one's own, or a folder of them "
+        "(docs/extending.md); may be given several times, before the command; the same as "
+        f"{EXTENSIONS}",
+    )  # fmt: skip
+    return parser
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         "weir-experiment",
@@ -56,6 +79,10 @@ def _parser() -> argparse.ArgumentParser:
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    _with(parser)
+    # Their help has what is registered, from outside the tree, too: not before that is known.
+    from experiments.cli import bench, dashboard, data, demo, figures, report, run, soak
+
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for add in (
         demo.add, figures.add_list, run.add, report.add, data.add_compare, data.add_export,

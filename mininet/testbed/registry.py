@@ -1,14 +1,24 @@
 """What a package offers by name: one registry, to which every module of the package adds.
 
 A registry reads all modules of its package when it is first asked, so a new thing is a new file and
-no list has to be changed.
+no list has to be changed. Then it reads what is offered from outside the tree: the files, or all
+files of the folders, that the environment variable WEIR_EXTENSIONS names, separated by colons; and
+the entry points of the group ``weir.extensions`` of packages that are installed. Each of these
+calls ``add`` of any registries as the tree's own modules do.
 """
 
 import importlib
+import importlib.metadata
+import importlib.util
+import os
 import pkgutil
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Protocol, TypeVar
+
+EXTENSIONS = "WEIR_EXTENSIONS"
+GROUP = "weir.extensions"
 
 
 class Named(Protocol):
@@ -32,13 +42,21 @@ class Registry(Mapping[str, T]):
         self.kind = kind
         self._package = package
         self._things: dict[str, T] = {}
+        # Of those from outside the tree.
+        self._from: dict[str, str] = {}
         self._is_read = False
 
     def add(self, thing: T) -> None:
         """Offer ``thing``. Raises ValueError if its name is taken."""
         if thing.name in self._things:
-            raise ValueError(f"two things of the kind {self.kind} are called {thing.name!r}")
+            theirs = self._from.get(thing.name) or _reading
+            raise ValueError(
+                f"two things of the kind {self.kind} are called {thing.name!r}"
+                f"{f', and one is of {theirs}' if theirs else ''}"
+            )
         self._things[thing.name] = thing
+        if _reading:
+            self._from[thing.name] = _reading
 
     def named(self, name: str) -> T:
         """Return the thing called ``name``. Raises ValueError naming those that there are."""
@@ -66,3 +84,50 @@ class Registry(Mapping[str, T]):
         for module in pkgutil.iter_modules(package.__path__):
             if not module.ispkg:
                 importlib.import_module(f"{self._package}.{module.name}")
+        _read_extensions()
+
+
+class ExtensionError(ValueError):
+    """What is offered from outside the tree cannot be read; the text says which, and why."""
+
+
+_extensions: set[str] = set()
+_reading = ""
+"""What from outside the tree is being read."""
+
+
+def _read_extensions() -> None:
+    """Read what has not been read yet. Raises ExtensionError."""
+    for named in filter(None, os.environ.get(EXTENSIONS, "").split(os.pathsep)):
+        path = Path(named).resolve()
+        if not path.exists():
+            raise ExtensionError(f"{EXTENSIONS} names {named}, which is not there")
+        for file in sorted(path.glob("*.py")) if path.is_dir() else [path]:
+            _read_once(str(file), lambda file=file: _execute(file))  # type: ignore[misc]
+    for entry in importlib.metadata.entry_points(group=GROUP):
+        _read_once(f"entry point {entry.name} ({entry.value})", entry.load)
+
+
+def _read_once(what: str, read: Callable[[], object]) -> None:
+    if what in _extensions:
+        return
+    _extensions.add(what)
+    global _reading
+    _reading = what
+    try:
+        read()
+    except Exception as error:
+        raise ExtensionError(f"{what}: {type(error).__name__}: {error}") from error
+    finally:
+        _reading = ""
+
+
+def _execute(file: Path) -> None:
+    name = f"weir_extension_{file.stem}"
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise ImportError("is no file of Python's")
+    module = importlib.util.module_from_spec(spec)
+    # Dataclasses look their module up by its name.
+    sys.modules[name] = module
+    spec.loader.exec_module(module)

@@ -8,15 +8,18 @@ SIGKILL leaves nothing on the machine, and nothing has to clean up.
 A sandbox has a private tmpfs at ``RUN_DIR``; the rest of the file system is the machine's.
 """
 
+import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 from testbed.forward import Forward
 
@@ -100,6 +103,28 @@ def run(
                 inner.wait()
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def call(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call ``function`` in the first process of a new sandbox, which ends with it, and return what
+    it returns.
+
+    It is a module's own function, of a script too, whose part for being the program
+    (``if __name__ == "__main__"``) is not executed again. Arguments and result are values of JSON.
+    Raises SandboxError if it does not return; its traceback goes to stderr. To be called from the
+    main thread.
+    """
+    module = sys.modules[function.__module__]
+    where = function.__module__
+    if where == "__main__":
+        where = str(Path(str(module.__file__)).resolve())
+    with tempfile.TemporaryDirectory() as directory:
+        file = Path(directory) / "returned.json"
+        words = [where, function.__qualname__, json.dumps(arguments), str(file)]
+        status = run([sys.executable, "-m", "testbed.called", *words])
+        if status != 0:
+            raise SandboxError(f"{function.__qualname__} ended with status {status}")
+        return json.loads(file.read_text())
 
 
 def _supervise(inner: subprocess.Popen[bytes], watched: set[signal.Signals]) -> int:
