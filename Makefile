@@ -168,10 +168,11 @@ bench-apps: ## ordinary programs through a regulated fabric: build/bench/apps.js
 	@WEIR_OVS_PREFIX="$$(ovs-patches/build --prefix)" \
 		$(PY)/weir-experiment bench apps $(addprefix --group ,$(GROUP)) $(if $(QUICK),--quick --repeats 2,--repeats 5) --out build/bench/apps.json
 
-bench-codec: ## the codec beside other crates: table and build/bench/codec.json
-	@$(PREPARE) packages rust
+bench-codec: ## the codec beside other crates: table, build/bench/codec.json and .png
+	@$(PREPARE) packages venv rust
 	@mkdir -p build/bench
 	@tools/cargo run --release --locked --quiet -p weir-bench --bin bench-codec -- --out "$(CURDIR)/build/bench/codec.json"
+	@$(PY)/weir-experiment plot build/bench/codec.json
 
 QUICK :=
 CARGO_RELEASE = $$(tools/cargo --run sh -c 'echo "$$CARGO_TARGET_DIR/release"')

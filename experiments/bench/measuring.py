@@ -17,6 +17,7 @@ from rich.table import Table
 from experiments.bench import sandboxed
 from experiments.bench.suites import SUITES, Group, Suite
 from experiments.measure.machine import commit
+from experiments.report import bench_picture
 from experiments.report.goodputs import goodputs
 from testbed.ovs import find_prefix
 
@@ -108,6 +109,9 @@ def run(
     console = Console(highlight=False)
     if benchmark.conclusion:
         benchmark.conclusion.show(figures, out, console)
+    if not benchmark.draws and any(bench_picture.panels(figures)):
+        bench_picture.draw(figures, out.with_suffix(".png"), suite)
+        console.print(f"picture: {out.with_suffix('.png')}", soft_wrap=True)
     _print(measured, tabled, failed, out, console)
     return 1 if failed else 0
 

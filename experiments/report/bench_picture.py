@@ -15,6 +15,9 @@ mpl.use("Agg")
 
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
+from matplotlib.ticker import FormatStrFormatter, NullLocator
+
+from experiments.schemes import SCHEMES
 
 _UNITS = (
     "mbps", "gbps", "us", "ms", "ns", "s", "pct", "bytes", "mb", "kb", "share", "per_s", "jain",
@@ -28,6 +31,7 @@ _LEAST_CURVE = 3
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7F7F7F")
 _MARKERS = "osD^vP*X"
 _MOST_CURVES = 8
+_COLUMNS, _ROW_INCHES = 3, 2.7
 
 
 def draw(figures: Mapping[str, Any], path: Path, title: str) -> None:
@@ -38,19 +42,17 @@ def draw(figures: Mapping[str, Any], path: Path, title: str) -> None:
     bars, curves = panels(figures)
     if not bars and not curves:
         raise ValueError(f"{title} holds no figures that could be drawn")
-    heights = [3.4] * len(curves) + [0.6 + 0.19 * len(values) for values in bars.values()]
+    rows = -(-len(curves) // _COLUMNS)
+    heights = [_ROW_INCHES] * rows + [1.1 + 0.19 * len(values) for values in bars.values()]
     with plt.rc_context({"font.size": 8.5, "axes.spines.top": False, "axes.spines.right": False}):
-        picture, axes = plt.subplots(
-            len(heights), 1, figsize=(10, sum(heights) + 0.5), squeeze=False,
-            layout="constrained", height_ratios=heights,
-        )  # fmt: skip
-        places = list(axes[:, 0])
-        for what, lines in curves.items():
-            _curves(places.pop(0), what, lines)
-        for unit, values in bars.items():
-            _bars(places.pop(0), unit, values)
+        picture = plt.figure(figsize=(12, sum(heights) + 0.5), layout="constrained")
+        grid = picture.add_gridspec(len(heights), _COLUMNS, height_ratios=heights)
+        for place, (what, lines) in enumerate(curves.items()):
+            _curves(picture.add_subplot(grid[divmod(place, _COLUMNS)]), what, lines)
+        for row, (unit, values) in enumerate(bars.items(), rows):
+            _bars(picture.add_subplot(grid[row, :]), unit, values)
         picture.suptitle(title)
-        picture.savefig(path, dpi=110, metadata={"Software": None})
+        picture.savefig(path, dpi=100, metadata={"Software": None})
         plt.close(picture)
 
 
@@ -97,9 +99,10 @@ def _is_number(value: Any) -> bool:
 
 
 def _split(name: str) -> tuple[str, str]:
-    """Return who was measured, and what: reno, and goodput_mbps."""
-    who, _, what = name.partition("_")
-    return who, what or who
+    """Return who was measured, and what: sdtcp_letter, and goodput_mbps."""
+    schemes = [one for one in SCHEMES if name.startswith(f"{one}_")]
+    who = max(schemes, key=len) if schemes else name.partition("_")[0]
+    return who, name[len(who) + 1 :] or who
 
 
 def _unit(name: str) -> str:
@@ -122,17 +125,22 @@ def _curves(axes: Axes, what: str, lines: Mapping[str, Mapping[float, float]]) -
     axes.set_xlabel("n")
     axes.set_ylim(bottom=0)
     axes.grid(linewidth=0.3)
-    axes.legend(fontsize=7.5, frameon=False, ncols=len(lines))
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(sorted({n for values in lines.values() for n in values}))
+    axes.xaxis.set_major_formatter(FormatStrFormatter("%g"))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.tick_params(axis="x", labelsize=7)
+    axes.legend(fontsize=6.5, framealpha=0.6, ncols=2)
 
 
 def _bars(axes: Axes, unit: str, values: Mapping[str, float]) -> None:
     axes.barh(range(len(values)), list(values.values()), color=_COLOURS[0], height=0.65)
     axes.set_yticks(range(len(values)), list(values), fontsize=7)
-    axes.invert_yaxis()
+    # A single bar is not to fill its panel.
+    axes.set_ylim(max(len(values), 3) - 0.5, -0.5)
     for at, value in enumerate(values.values()):
         axes.annotate(
             f"{value:.3g}", (value, at), xytext=(3, 0), textcoords="offset points", va="center",
             fontsize=6.5,
         )  # fmt: skip
     axes.set_xlabel(unit.replace("_", " "))
-    axes.margins(y=0.01)

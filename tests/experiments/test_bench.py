@@ -3,12 +3,15 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from experiments.bench import measuring
+from experiments.bench.suites import SUITES
 from experiments.bench.switch import shaping
 from experiments.network import frames
+from experiments.report import bench_picture
 
 PACKET_NS = 121_120
 
@@ -74,3 +77,23 @@ def test_a_group_that_fails_costs_its_own_figures_only(
     assert "make no figure: latency_void_runs_n2=1, credit_void_runs_n2=1\n" in told
     assert "shaping failed" in told
     assert "credit:some failed" in told
+    assert out.with_suffix(".png").stat().st_size > 1000, "a picture beside the figures"
+    assert f"picture: {out.with_suffix('.png')}" in told.replace("\n", "")
+
+
+def test_every_benchmark_leaves_a_picture() -> None:
+    for suite in SUITES.values():
+        assert suite.draws == (suite.name in {"acc", "apps", "short-flows", "transport"})
+        assert suite.conclusion is not None or not suite.draws
+
+
+def test_figures_by_n_are_curves_and_others_bars() -> None:
+    flat: dict[str, Any] = {
+        f"{who}_goodput_mbps_n{n}": n for who in ("weir", "sdtcp_letter") for n in (1, 2, 4)
+    }
+    flat |= {"weir_goodput_mbps_n1_odd": 3, "delay_p50_us": 5.5, "delay_samples_us": [1, 2]}
+    flat |= {"machine.processors": 2, "measured_at": "now", "failed": "", "is_valid": True}
+    bars, curves = bench_picture.panels(flat)
+    points = {1.0: 1.0, 2.0: 2.0, 4.0: 4.0}
+    assert curves == {"goodput_mbps": {"weir": points, "sdtcp_letter": points}}
+    assert bars == {"mbps": {"weir_goodput_mbps_n1_odd": 3.0}, "us": {"delay_p50_us": 5.5}}

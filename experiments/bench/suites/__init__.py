@@ -53,7 +53,9 @@ class Suite:
     """A benchmark: groups of figures, by name. ``about`` is for help texts, a line and then more.
 
     ``has_switch`` says whether the patched switch is part of it, ``sets_hosts`` whether those of
-    its groups that compare schemes take ``host``, fields of HostSettings.
+    its groups that compare schemes take ``host``, fields of HostSettings; ``draws`` whether its
+    conclusion draws a picture beside the figures. Of any other suite ``report.bench_picture`` draws
+    one.
     """
 
     name: str
@@ -62,6 +64,7 @@ class Suite:
     conclusion: Conclusion | None = None
     has_switch: bool = True
     sets_hosts: bool = False
+    draws: bool = False
 
 
 SUITES: Registry[Suite] = Registry("benchmark", __name__)

@@ -95,5 +95,6 @@ SUITES.add(
             ),
         },
         Conclusion(conclusion.conclude, conclusion.show),
+        draws=True,
     )
 )

@@ -42,5 +42,6 @@ SUITES.add(
         {name: _group(name, setting) for name, setting in matrix.SETTINGS.items()},
         Conclusion(conclusion.conclude, conclusion.show),
         sets_hosts=True,
+        draws=True,
     )
 )

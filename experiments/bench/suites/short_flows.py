@@ -62,5 +62,6 @@ SUITES.add(
         },
         Conclusion(conclusion.conclude, conclusion.show),
         sets_hosts=True,
+        draws=True,
     )
 )

@@ -45,6 +45,7 @@ SUITES.add(
             ),
         },
         Conclusion(conclusion.conclude, conclusion.show),
+        draws=True,
         has_switch=False,
     )
 )
