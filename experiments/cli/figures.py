@@ -16,7 +16,6 @@ from experiments.cli import options
 from experiments.figures import axes, catalogue, claims, page, results, sweep
 from experiments.figures.spec import Figure, Line, Panel, Setting, Sweep, read
 from experiments.runner import RunSpec
-from experiments.schemes import SCHEMES
 
 FOLDER = Path("build/figures")
 SWEEPS = Path("build/sweeps")
@@ -117,8 +116,8 @@ def run(args: argparse.Namespace, command: argparse.ArgumentParser) -> int:
 # What a figure's file sets, so that an option which sets it too is a mistake.
 _FIGURES_OWN = (
     "workload", "set", "rounds", "block", "connections_per_sender", "topology", "shape", "rate",
-    "buffer", "delay", "background", "receive_buffer", "quickack", "initial_window", "least_rto",
-    "mss", "no_timestamps", "no_sack", "no_window_scaling", "window_scale",
+    "buffer", "delay", "background", "receive_buffer", "hosts", "quickack", "initial_window",
+    "least_rto", "mss", "no_timestamps", "no_sack", "no_window_scaling", "window_scale",
 )  # fmt: skip
 
 
@@ -163,7 +162,7 @@ def _lines(figure: Figure, wanted: Iterable[str]) -> list[Line]:
     lines = []
     for name in wanted:
         own = [line for line in figure.lines if name in (line.name, line.scheme_name)]
-        if not own and name not in SCHEMES:
+        if not own and not catalogue.is_scheme(name):
             known = ", ".join(line.name for line in figure.lines)
             raise ValueError(f"no line and no scheme {name!r}: the figure's lines are {known}")
         lines += own or [Line(name=name)]

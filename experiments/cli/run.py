@@ -131,8 +131,8 @@ def _run(command: argparse.ArgumentParser, args: argparse.Namespace) -> int:
     if not args.scheme:
         raise ValueError("run what? name a figure ('weir-experiment list'), or give --scheme")
     for name in args.scheme:
-        if name not in schemes.over_tcp():
-            raise ValueError(f"no scheme {name!r}: there are {', '.join(schemes.over_tcp())}")
+        if schemes.scheme(name).fetch is not None:
+            raise ValueError(f"TCP carries nothing under {name}: see weir-experiment bench")
     spec = _spec(args)
     if len(args.scheme) > 1 or len(args.senders) > 1 or args.sweep or (args.repeat or 1) > 1:
         return figures.run_adhoc(spec, args)

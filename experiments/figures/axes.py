@@ -9,9 +9,6 @@ from experiments.runner import MOST_HOSTS, RunSpec
 from experiments.workloads import Workload
 from testbed.config import HostSettings
 
-EACH = "bytes_each"
-"""Of a workload of reads: what each connection carries in a block, whatever their number."""
-
 
 @dataclass(frozen=True)
 class Axis:
@@ -60,7 +57,6 @@ AXES: Mapping[str, Axis] = {
         Axis("connections", "connections", _connections),
         Axis("senders", "senders", _field("senders")),
         Axis("block_bytes", "bytes of a block", _field("block_bytes")),
-        Axis(EACH, "bytes of each flow", lambda spec, _value: spec),
         Axis(
             "rate_mbps",
             "rate of a link [Mb/s]",
@@ -96,9 +92,3 @@ def axis(name: str) -> Axis:
     if part == "hosts" and field in {one.name for one in fields(HostSettings)}:
         return Axis(name, field.replace("_", " "), _host(field))
     raise ValueError(f"no axis {name!r}: there are {', '.join(AXES)}, workload.FIELD, hosts.FIELD")
-
-
-def with_bytes_each(spec: RunSpec, each: int) -> RunSpec:
-    """Return the run with blocks of ``each`` bytes a connection."""
-    total = each * spec.workload.connections
-    return replace(spec, workload=_with(spec.workload, block_bytes=total))

@@ -9,7 +9,7 @@ from pathlib import Path
 from experiments.bench.suites import SUITES
 from experiments.figures.axes import axis
 from experiments.figures.spec import Figure, SpecError, read
-from experiments.schemes import SCHEMES
+from experiments.schemes import scheme
 from experiments.workloads import WORKLOADS
 
 HERE = Path(__file__).parent
@@ -128,12 +128,21 @@ def missing(figure: Figure) -> dict[str, str]:
     except ValueError as wrong:
         return {"": str(wrong)}
     for line in figure.lines:
-        if line.scheme_name not in SCHEMES:
+        if not is_scheme(line.scheme_name):
             lacks[line.name] = f"there is no scheme {line.scheme_name!r}"
         other = line.workload.get("name", workload)
         if other not in WORKLOADS:
             lacks[line.name] = f"there is no workload {other!r}"
     return lacks
+
+
+def is_scheme(name: str) -> bool:
+    """Whether there is a scheme of that name, or of a family that it names."""
+    try:
+        scheme(name)
+    except ValueError:
+        return False
+    return True
 
 
 def _found() -> Mapping[str, Path]:

@@ -9,10 +9,8 @@ import numpy.typing as npt
 
 from experiments.measure.netstat import TIMEOUTS
 from experiments.measure.record import Run, bytes_between
+from experiments.report import flows
 from experiments.statistics import jain, percentile
-
-SHORT_BYTES = 100_000
-"""Flows of less are short, as in the DCTCP paper (Alizadeh et al., SIGCOMM 2010)."""
 
 _FRAME_BYTES = 1514
 Series = tuple[npt.NDArray[Any], npt.NDArray[Any]]
@@ -33,33 +31,15 @@ class Metric:
     over_time: bool = False
 
 
-def flows(run: Run) -> Sequence[Mapping[str, Any]]:
-    """Return the flows of a run: what its operations are made of, else the operations."""
-    return run.data.get("flows") or run.data["operations"]
-
-
 def flow_times_ms(run: Run) -> list[float]:
     """Return the completion times of all flows: a block of reads is a flow of each connection."""
     times: list[float] = []
-    for one in flows(run):
+    for one in run.flows or run.data["operations"]:
         if "completion_ns" in one:
             times += [each / 1e6 for each in one["completion_ns"]]
         else:
             times.append((one["end_ns"] - one["start_ns"]) / 1e6)
     return times
-
-
-def slowdowns(run: Run, *, below_bytes: int | None = None) -> list[float]:
-    """Return by which factor each flow took longer than alone: than an idle round trip and the time
-    that its bytes take on the link. Of flows below ``below_bytes`` bytes, if that is given."""
-    rate_bps, rtt_s = run.data["roles"]["bottleneck_bps"], run.data["idle_rtt_ms"]["avg"] / 1e3
-    found = []
-    for one in flows(run):
-        if below_bytes is not None and one["bytes"] >= below_bytes:
-            continue
-        alone_s = rtt_s + one["bytes"] * 8 / rate_bps
-        found.append((one["end_ns"] - one["start_ns"]) / 1e9 / alone_s)
-    return found
 
 
 def timeout_ratio(run: Run) -> float | None:
@@ -68,7 +48,7 @@ def timeout_ratio(run: Run) -> float | None:
     A flow's own count is taken where the workload has it; else that of the host that sends it, if
     it has one connection. None where neither tells.
     """
-    counted = [one["timeouts"] for one in flows(run) if "timeouts" in one]
+    counted = [flow["timeouts"] for flow in run.flows]
     if counted:
         return float(100 * np.mean(np.asarray(counted) > 0))
     senders = [name for name in run.data["tcp"] if name.startswith("h")]
@@ -85,10 +65,13 @@ def _at(values: Sequence[float], percent: float) -> float | None:
     return percentile(values, percent) if len(values) else None
 
 
-def _met_pct(run: Run) -> float | None:
-    """The share of operations that met their deadline, where they have one."""
-    met = [one["met"] for one in run.data["operations"] if "met" in one]
-    return 100 * sum(met) / len(met) if met else None
+def _of_flows(name: str) -> Callable[[Run], float | None]:
+    """Return what reads a figure of ``report.flows``."""
+
+    def read(run: Run) -> float | None:
+        return next((one.value for one in flows.figures(run) if one.name == name), None)
+
+    return read
 
 
 def jain_of_active(run: Run, bin_s: float) -> Series:
@@ -101,25 +84,13 @@ def jain_of_active(run: Run, bin_s: float) -> Series:
         end_ns = start_ns + bin_ns
         got = [
             bytes_between(one["received"], start_ns, end_ns)
-            for one in flows(run)
+            for one in run.flows
             if "received" in one and one["start_ns"] <= start_ns and one["end_ns"] >= end_ns
         ]
         if len(got) > 1:
             times.append((start_ns - began_ns) / 1e9)
             values.append(jain(got))
     return np.array(times), np.array(values)
-
-
-def _jain_mean(run: Run) -> float | None:
-    """The mean of ``jain_of_active`` over half seconds."""
-    _, values = jain_of_active(run, 0.5)
-    return _mean(values.tolist())
-
-
-def _long_mbps(run: Run) -> float | None:
-    """The bytes of flows that are not short over the time of the workload."""
-    total = sum(one["bytes"] for one in flows(run) if one["bytes"] >= SHORT_BYTES)
-    return total * 8e-6 / run.burst_s if total else None
 
 
 def _rate(run: Run, name: str, bin_s: float) -> Series:
@@ -171,20 +142,26 @@ def _metrics() -> Mapping[str, Metric]:
             "fct_mean_ms", "mean flow completion time [ms]",
             lambda run: _mean(flow_times_ms(run)), higher=False,
         ),
-        Metric("jain_mean", "Jain's index of the flows' rates, mean over time", _jain_mean),
+        Metric(
+            "jain_mean", "Jain's index of the flows' rates, mean over time",
+            _of_flows("jain_mean"),
+        ),
         Metric(
             "operation_p99_ms", "99th percentile of an operation's time [ms]",
             lambda run: _at(run.times_ms, 99), higher=False,
         ),
-        Metric("deadlines_met_pct", "deadlines met [%]", _met_pct),
-        Metric("long_flows_mbps", f"flows of {SHORT_BYTES // 1000} kB and more [Mb/s]", _long_mbps),
+        Metric("deadlines_met_pct", "deadlines met [%]", _of_flows("deadlines_met_pct")),
+        Metric(
+            "long_throughput_mbps", "flows above 1 MB, mean throughput [Mb/s]",
+            _of_flows("long_throughput_mbps"),
+        ),
         Metric(
             "short_slowdown_mean", "mean slowdown of short flows",
-            lambda run: _mean(slowdowns(run, below_bytes=SHORT_BYTES)), higher=False,
+            _of_flows("short_slowdown_mean"), higher=False,
         ),
         Metric(
             "short_slowdown_p99", "99th percentile of short flows' slowdown",
-            lambda run: _at(slowdowns(run, below_bytes=SHORT_BYTES), 99), higher=False,
+            _of_flows("short_slowdown_p99"), higher=False,
         ),
         Metric(
             "idle_rtt_ms", "idle round trip [ms]",
@@ -225,7 +202,7 @@ METRICS = _metrics()
 USUAL = (
     "goodput_mbps", "background_mbps", "timeouts", "timeout_ratio_pct", "retransmissions", "drops",
     "fct_mean_ms", "fct_p50_ms", "fct_p95_ms", "fct_p99_ms", "operation_p99_ms", "jain_mean",
-    "deadlines_met_pct", "short_slowdown_mean", "short_slowdown_p99", "long_flows_mbps",
+    "deadlines_met_pct", "short_slowdown_mean", "short_slowdown_p99", "long_throughput_mbps",
     "idle_rtt_ms",
 )  # fmt: skip
 """What is read from every run, whatever a figure draws."""

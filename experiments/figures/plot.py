@@ -17,11 +17,11 @@ import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 
 from experiments.figures.axes import axis
-from experiments.figures.catalogue import Point
+from experiments.figures.catalogue import Point, is_scheme
 from experiments.figures.metrics import METRICS
 from experiments.figures.results import Cell
 from experiments.figures.spec import Figure, Panel
-from experiments.schemes import SCHEMES
+from experiments.schemes import scheme
 
 FORMATS = ("svg", "png", "pdf")
 _STYLE = {
@@ -90,7 +90,7 @@ def labels(figure: Figure, found: Sequence[Cell]) -> dict[str, str]:
 
 
 def _scheme_label(name: str) -> str:
-    return SCHEMES[name].label if name in SCHEMES else name
+    return scheme(name).label if is_scheme(name) else name
 
 
 def _panel(

@@ -3,8 +3,8 @@
 A folder of results holds ``sweep.json`` (what was measured) and the raw data of every run:
 ``runs/LINE/AXIS=VALUE/REPEAT/``, or ``bench/REPEAT.json`` of a benchmark. What is there and valid
 is not measured again. Repeats have seeds of their own. A run that is void is kept as
-``REPEAT-void1`` and done again, unless MOST_VOID runs of its point were void already; one that is
-void and not done again stays in its place, and is counted.
+``REPEAT-void1`` and done again, unless MOST_VOID runs of its point were void already, by the rule
+of benchmarks (``bench.valid``); what is void and not done again stays in its place, and is counted.
 """
 
 import contextlib
@@ -18,6 +18,7 @@ from typing import Any
 from experiments import runner, workloads
 from experiments.bench import measuring
 from experiments.bench.sandboxed import INTERRUPTED
+from experiments.bench.valid import MOST_VOID
 from experiments.figures import axes, catalogue
 from experiments.figures.spec import Figure, Line
 from experiments.measure.record import FORMAT, QUEUE, RECORD
@@ -28,7 +29,6 @@ from testbed.ovs import find_prefix
 
 SWEEP, PROGRESS = "sweep.json", "progress.log"
 RUNS, BENCH = "runs", "bench"
-MOST_VOID = 2
 VOID = "-void"
 # In the folder's name of a run that was void and done again.
 
@@ -92,7 +92,6 @@ def _spec(figure: Figure, line: Line, axis: axes.Axis, value: Any, seed: int) ->
     setting = figure.setting.model_copy(update=line.setting)
     given = {**figure.workload, **line.workload}
     name = given.pop("name", "reads")
-    each = given.pop(axes.EACH, None)
     if "seed" in workloads.parameters(name):
         given["seed"] = seed
     spec = RunSpec(
@@ -108,10 +107,7 @@ def _spec(figure: Figure, line: Line, axis: axes.Axis, value: Any, seed: int) ->
         tail_s=setting.tail_s,
         host=hosts({**figure.hosts, **line.hosts}),
     )
-    spec = axis.change(spec, value)
-    if axis.name == axes.EACH:
-        each = value
-    return spec if each is None else axes.with_bytes_each(spec, int(each))
+    return axis.change(spec, value)
 
 
 def hosts(changes: Mapping[str, Any]) -> HostSettings:

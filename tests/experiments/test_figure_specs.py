@@ -119,12 +119,17 @@ def test_repeats_have_seeds_of_their_own_and_lines_take_turns() -> None:
 
 def test_blocks_grow_with_connections_where_each_has_its_own_bytes() -> None:
     made = figure_made.figure(
-        workload={"name": "reads", "rounds": 1, "bytes_each": 1000},
+        workload={"name": "shares", "rounds": 1, "share_bytes": 1000},
         sweep={"axis": "connections", "values": [8, 80]},
         repeats=1,
     )
     specs = [job.spec.workload for job in sweep.plan(made)[::2]]
-    assert [(w.connections, w.block_bytes) for w in specs] == [(8, 8000), (80, 80_000)]  # type: ignore[attr-defined]
+    assert [(w.connections, w.reads().block_bytes) for w in specs] == [(8, 8000), (80, 80_000)]  # type: ignore[attr-defined]
+
+
+def test_a_scheme_of_a_family_is_a_line() -> None:
+    made = figure_made.figure(lines=["dctcp_k4_g0.15", "dctcp_k4"], quick={})
+    assert catalogue.missing(made) == {"dctcp_k4": "there is no scheme 'dctcp_k4'"}
 
 
 NAMES = catalogue.names()
