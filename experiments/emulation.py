@@ -12,13 +12,15 @@ import platform
 import shutil
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from controller import __version__ as controller_version
-from experiments.measure import counters, observation, trace, validity
+from experiments.measure import captures, counters, observation, trace, validity
 from experiments.measure.machine import commit
 from experiments.measure.record import FORMAT, QUEUE, RECORD
 from experiments.measure.sampling import Processors
@@ -55,8 +57,9 @@ _EXPECTED = (
 class Emulation:
     """A run in progress, on a test bed that stands; the stage of its workload."""
 
-    def __init__(self, spec: RunSpec, bed: Bed) -> None:
+    def __init__(self, spec: RunSpec, bed: Bed, out: Path | None = None) -> None:
         self.spec = spec
+        self.out = out or bed.run_dir
         self.bed = bed
         self.log = bed.run_dir / "workload.log"
         self._label = scheme(spec.scheme).label
@@ -79,11 +82,26 @@ class Emulation:
             "idle_rtt_ms": observation.idle_rtt(bed),
         }
         with beneath(scheme(self.spec.scheme), bed, self.log) as layers:
-            with observation.Observation(bed) as seen:
+            with observation.Observation(bed) as seen, self._captures():
                 record |= self._drive()
             record["acc"] = layers.counted()
         record |= seen.record | observation.controller(bed, seen.record["start_ns"])
         return record, seen.queue
+
+    @contextmanager
+    def _captures(self) -> Iterator[None]:
+        """Record what the run asks for besides."""
+        spec, bed = self.spec, self.bed
+        with ExitStack() as stack:
+            if spec.captures:
+                stack.enter_context(captures.packets(bed, self.out / captures.PACKETS))
+            senders = [bed.host(name) for name in bed.roles.senders[: spec.followed]]
+            following = captures.Connections(senders)
+            if senders:
+                stack.enter_context(following)
+            yield
+        if senders:
+            following.save(self.out / captures.CONNECTIONS)
 
     def begin(self) -> None:
         """The workload's traffic begins now."""
@@ -162,7 +180,7 @@ def _run(spec: RunSpec, out: Path) -> list[validity.Check]:
             f"{scheme(spec.scheme).label:<6} building {spec.topology}", file=sys.stderr, flush=True
         )
         with bed:
-            record, queue = Emulation(spec, bed).measure()
+            record, queue = Emulation(spec, bed, out).measure()
         record["longest_bytes"] = queue.longest_bytes(*span_ns(record["operations"]))
         checks = validity.checks(record)
         record["checks"] = [asdict(check) for check in checks]

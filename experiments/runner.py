@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments import workloads
+from experiments.measure.captures import CONNECTIONS, PACKETS
 from experiments.measure.record import QUEUE, RECORD, Run
 from experiments.schemes import scheme
 from experiments.workloads import Workload
@@ -57,6 +58,8 @@ class RunSpec:
     ``shape`` is what the topology lets choose. ``buffer_bytes`` is the bottleneck's, ``delay_us``
     what the port of every switch adds to the way of a packet. ``background`` has a long flow beside
     the workload. ``ovs_prefix`` None takes the switch that ``testbed.ovs.find_prefix`` finds.
+    ``followed`` is of how many senders windows and round trips are recorded over time,
+    ``captures`` whether the packets on the bottleneck's link are (``measure.captures``).
     """
 
     scheme: str
@@ -71,6 +74,8 @@ class RunSpec:
     tail_s: float = 3.0
     host: HostSettings = field(default_factory=HostSettings)
     ovs_prefix: str | None = None
+    followed: int = 0
+    captures: bool = False
 
     def as_record(self) -> dict[str, Any]:
         """Return it as values of JSON."""
@@ -130,7 +135,7 @@ def run(spec: RunSpec, out: Path, *, log: Path | None = None) -> int:
     """
     topology_of(bed_config(spec))
     out.mkdir(parents=True, exist_ok=True)
-    for name in (RECORD, QUEUE):
+    for name in (RECORD, QUEUE, CONNECTIONS, PACKETS):
         (out / name).unlink(missing_ok=True)
     argv = [sys.executable, "-m", "experiments.emulation", "--spec", json.dumps(spec.as_record())]
     argv += ["--out", str(out.resolve())]

@@ -12,7 +12,9 @@ from experiments.cli import options
 from experiments.cli.report import by_setting, recorded
 from experiments.figures import page, plot, results
 from experiments.figures.compare import Difference, compare
-from experiments.report import bench_picture, figure
+from experiments.measure import captures
+from experiments.measure.record import Run
+from experiments.report import bench_picture, connections, figure
 
 _COMPARE = """\
 Compares the results of two folders: of figures, sweeps, or runs of any kind. Where both have valid
@@ -31,7 +33,8 @@ hosts' settings, stolen time, validity. Writes into --out:
 
 _PLOT = """\
 Draws what a folder or file holds: a figure's or sweep's results (SVG, PNG, PDF), runs of any kind
-(goodput over time, and the bottleneck's queue), or the figures that a benchmark wrote (.json; the
+(goodput over time, and the bottleneck's queue; windows and round trips of connections, where they
+were recorded), or the figures that a benchmark wrote (.json; the
 picture goes beside it unless --out says otherwise).
 """
 
@@ -146,6 +149,11 @@ def _plot(args: argparse.Namespace) -> int:
             picture = out / f"{source.resolve().name}.png"
             settings = by_setting(recorded([source]))
             figure.draw([list(runs.values()) for runs in settings.values()], picture)
+            print(picture)
+        for file in sorted(source.rglob(captures.CONNECTIONS)):
+            since_ns = Run.load(file.parent).burst_ns[0]
+            picture = out / f"{file.resolve().parent.name}-connections.png"
+            connections.draw(captures.read(file), picture, since_ns)
             print(picture)
     return 0
 

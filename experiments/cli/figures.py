@@ -117,7 +117,8 @@ def run(args: argparse.Namespace, command: argparse.ArgumentParser) -> int:
 _FIGURES_OWN = (
     "workload", "set", "rounds", "block", "connections_per_sender", "topology", "shape", "rate",
     "buffer", "delay", "background", "receive_buffer", "hosts", "quickack", "initial_window",
-    "least_rto", "mss", "no_timestamps", "no_sack", "no_window_scaling", "window_scale",
+    "least_rto", "mss", "follow", "pcap", "no_timestamps", "no_sack", "no_window_scaling",
+    "window_scale",
 )  # fmt: skip
 
 

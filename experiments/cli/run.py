@@ -11,6 +11,7 @@ from rich.console import Console
 from experiments import runner, schemes, workloads
 from experiments.cli import figures, options
 from experiments.figures.axes import AXES
+from experiments.measure.captures import CONNECTIONS, PACKETS
 from experiments.measure.record import Run
 from experiments.report import summary, table
 from experiments.workloads import WORKLOADS, Workload
@@ -116,6 +117,15 @@ def add(commands: options.Commands) -> None:
         help="a long flow beside the workload, or none (default: none beside those that are at a "
         "load, staggered or all to all)",
     )  # fmt: skip
+    option(
+        "--follow", type=int, default=0, metavar="N",
+        help=f"record congestion windows and round trips of N senders over time: {CONNECTIONS}, "
+        "which 'weir-experiment plot' draws",
+    )  # fmt: skip
+    option(
+        "--pcap", action="store_true",
+        help=f"record the beginning of every packet on the bottleneck's link: {PACKETS}",
+    )  # fmt: skip
     option("--json", action="store_true", help="print the result as JSON, flat")
     options.add_receive_buffer(command)
     options.add_where(command, "build/run", figures.OUT_HELP)
@@ -155,6 +165,8 @@ def _spec(args: argparse.Namespace) -> runner.RunSpec:
         background=workload.has_background if args.background is None else args.background,
         host=HostSettings(rmem_max_bytes=options.receive_buffer(args)),
         ovs_prefix=args.ovs,
+        followed=args.follow,
+        captures=args.pcap,
     )
     return replace(spec, host=replace(spec.host, **options.host_changes(args)))
 
