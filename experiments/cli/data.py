@@ -151,9 +151,9 @@ def _plot(args: argparse.Namespace) -> int:
             figure.draw([list(runs.values()) for runs in settings.values()], picture)
             print(picture)
         for file in sorted(source.rglob(captures.CONNECTIONS)):
-            since_ns = Run.load(file.parent).burst_ns[0]
+            run = Run.load(file.parent)
             picture = out / f"{file.resolve().parent.name}-connections.png"
-            connections.draw(captures.read(file), picture, since_ns)
+            connections.draw(run.followed, picture, run.burst_ns[0])
             print(picture)
     return 0
 

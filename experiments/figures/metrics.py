@@ -118,6 +118,20 @@ def _queue(run: Run, bin_s: float) -> Series:
     return (first + np.arange(len(longest))) * bin_s, longest
 
 
+def _window(run: Run, bin_s: float) -> Series:
+    """The least congestion window in each bin of the first connection that was followed."""
+    if not run.followed:
+        return np.empty(0), np.empty(0)
+    first = run.followed[0]
+    own = [one for one in run.followed if (one.host, one.peer) == (first.host, first.peer)]
+    least: dict[int, int] = {}
+    for one in own:
+        place = int((one.time_ns - run.burst_ns[0]) // round(bin_s * 1e9))
+        least[place] = min(least.get(place, one.cwnd), one.cwnd)
+    places = sorted(place for place in least if place >= 0)
+    return np.array(places) * bin_s, np.array([float(least[place]) for place in places])
+
+
 def _metrics() -> Mapping[str, Metric]:
     many = [
         Metric("goodput_mbps", "goodput [Mb/s]", lambda run: run.goodput_mbps),
@@ -188,6 +202,10 @@ def _metrics() -> Mapping[str, Metric]:
         ),
         Metric(
             "jain_over_time", "Jain's index of the flows' rates", jain_of_active, over_time=True
+        ),
+        Metric(
+            "cwnd_segments", "congestion window of a connection [segments]", _window,
+            over_time=True,
         ),
         Metric(
             "queue_packets", "queue at the bottleneck [packets]", _queue, higher=False,

@@ -31,6 +31,8 @@ class Setting(_Strict):
     background: bool = False
     warm_up_s: Annotated[float, Field(ge=0)] = 3
     tail_s: Annotated[float, Field(ge=0)] = 1
+    followed: Annotated[int, Field(ge=0)] = 0
+    """Of how many senders windows and round trips are recorded over time."""
 
 
 class Line(_Strict):

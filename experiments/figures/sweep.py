@@ -105,6 +105,7 @@ def _spec(figure: Figure, line: Line, axis: axes.Axis, value: Any, seed: int) ->
         background=setting.background,
         warm_up_s=setting.warm_up_s,
         tail_s=setting.tail_s,
+        followed=setting.followed,
         host=hosts({**figure.hosts, **line.hosts}),
     )
     return axis.change(spec, value)

@@ -19,7 +19,7 @@ from testbed.command import CommandError, in_network, run
 from testbed.host import Host
 
 CONNECTIONS, PACKETS = "connections.csv", "bottleneck.pcap"
-PERIOD_S = 0.01
+PERIOD_S = 0.005
 # Ethernet, IPv4 and TCP with all options, and a little of what follows.
 _KEPT_BYTES = 128
 _FIELD = re.compile(r"(?P<name>\w+):(?P<value>[\d.]+)")

@@ -1,11 +1,12 @@
 """A recorded run, and the figures that follow from it."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from experiments.measure.captures import CONNECTIONS, Sample, read
 from experiments.measure.netstat import TIMEOUTS
 from experiments.measure.trace import QueueTrace
 from experiments.measure.validity import Check
@@ -19,10 +20,12 @@ QUEUE = "queue.npz"
 
 @dataclass(frozen=True)
 class Run:
-    """A recorded run: ``data`` is the content of record.json, ``queue`` that of queue.npz."""
+    """A recorded run: ``data`` is the content of record.json, ``queue`` that of queue.npz,
+    ``followed`` that of connections.csv, if connections were followed."""
 
     data: Mapping[str, Any]
     queue: QueueTrace
+    followed: Sequence[Sample] = ()
 
     @classmethod
     def load(cls, folder: Path) -> "Run":
@@ -32,7 +35,9 @@ class Run:
             raise ValueError(
                 f"{folder / RECORD}: format {data.get('format')}, not {FORMAT}: run it again"
             )
-        return cls(data, QueueTrace.load(folder / QUEUE))
+        file = folder / CONNECTIONS
+        followed = read(file) if file.exists() else []
+        return cls(data, QueueTrace.load(folder / QUEUE), followed)
 
     @property
     def scheme(self) -> Scheme:

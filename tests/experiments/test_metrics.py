@@ -7,6 +7,7 @@ import pytest
 
 import recorded
 from experiments.figures.metrics import METRICS, USUAL
+from experiments.measure.captures import Sample
 from experiments.measure.record import Run
 from recorded import MS, START_NS
 
@@ -79,6 +80,18 @@ def test_rates_over_time_keep_all_bytes() -> None:
     assert times.tolist() == [0.0, 0.1]
     assert rates.tolist() == pytest.approx([80, 80])
     assert (rates.sum() * 0.1 / 8) == pytest.approx(2)
+
+
+def test_the_window_of_a_connection() -> None:
+    def sample(at_ms: float, cwnd: int, peer: str = "r1") -> Sample:
+        return Sample("h1", "h1", peer, START_NS + round(at_ms * MS), cwnd, None, 0, 1.0, 200.0)
+
+    seen = [sample(-5, 10), sample(0, 9), sample(4, 3), sample(5, 1, "other"), sample(12, 7)]
+    run = Run(recorded.data(), recorded.queue(), seen)
+    times, windows = value("cwnd_segments", run, 0.01)
+    assert times.tolist() == [0, 0.01]
+    assert windows.tolist() == [3, 7]
+    assert len(value("cwnd_segments", recorded.run(), 0.01)[0]) == 0
 
 
 def test_the_longest_queue_of_a_bin() -> None:
