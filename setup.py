@@ -24,7 +24,10 @@ setup(
         *find_packages("mininet", include=["testbed", "testbed.*"]),
     ],
     package_dir={"testbed": "mininet/testbed"},
-    package_data={"experiments.traffic": ["distributions/*.csv"]},
+    package_data={
+        "experiments.figures": ["*.jinja", "*/*/*.toml", "*/*/*.csv", "*/*/*.json"],
+        "experiments.traffic": ["distributions/*.csv"],
+    },
     install_requires=[
         "ryu==4.34",  # the last release; controller/runtime/launcher.py says what it needs
         "eventlet==0.41.3",

@@ -119,7 +119,10 @@ def load(folder: Path) -> Results:
     described = folder / sweep.SWEEP
     if described.exists():
         told = json.loads(described.read_text())
-        figure = Figure.model_validate(told["figure"])
+        try:
+            figure = Figure.model_validate(told["figure"])
+        except ValueError as wrong:
+            raise ValueError(f"{described} is of another version: measure it again") from wrong
         panels = _panels(told["name"], figure)
         rows = (
             bench_rows(told["name"], folder)
