@@ -35,11 +35,13 @@ examples:
 """
 
 
+_WITH = "--with"
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit status."""
     try:
-        # What is offered from outside is part of what the parser offers.
-        _extend(argv)
+        _extend(sys.argv[1:] if argv is None else argv)
         args = _parser().parse_args(argv)
         status: int = args.handler(args)
     except ValueError as wrong:
@@ -53,23 +55,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     return status
 
 
-def _extend(argv: Sequence[str] | None) -> None:
-    """Have this process, and those that it starts, read the files of --with."""
-    known, _ = _with(argparse.ArgumentParser(add_help=False)).parse_known_args(argv)
-    if known.extensions:
+def _extend(argv: Sequence[str]) -> None:
+    """Have this process, and those that it starts, read the files of --with: what they add is part
+    of what the parser knows, so they are looked for before there is one."""
+    named = []
+    words = iter(argv)
+    for word in words:
+        option, _, value = word.partition("=")
+        if option != _WITH:
+            break
+        named.append(str(Path(value or next(words, "")).resolve()))
+    if named:
         there = filter(None, [os.environ.get(EXTENSIONS)])
-        named = (str(path.resolve()) for path in known.extensions)
         os.environ[EXTENSIONS] = os.pathsep.join([*there, *named])
-
-
-def _with(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
-    parser.add_argument(
-        "--with", dest="extensions", type=Path, action="append", default=[], metavar="FILE",
-        help="a scheme, workload or topology of one's own, or a folder of them "
-        "(docs/extending.md); may be given several times, before the command; the same as "
-        f"{EXTENSIONS}",
-    )  # fmt: skip
-    return parser
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -79,7 +77,12 @@ def _parser() -> argparse.ArgumentParser:
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    _with(parser)
+    parser.add_argument(
+        _WITH, dest="extensions", type=Path, action="append", default=[], metavar="FILE",
+        help="a scheme, workload or topology of one's own, or a folder of them "
+        "(docs/extending.md); may be given several times, before the command; the same as "
+        f"{EXTENSIONS}",
+    )  # fmt: skip
     # Their help has what is registered, from outside the tree, too: not before that is known.
     from experiments.cli import bench, dashboard, data, demo, figures, report, run, soak
 

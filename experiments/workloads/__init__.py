@@ -68,8 +68,8 @@ class Workload:
     ``bed.roles.receiver``.
 
     ``name`` is what the command line calls it, ``about`` a line for help texts, ``unit`` what one
-    operation is, ``has_background`` whether a long flow runs beside it unless one chooses. ``fills``
-    says that it has enough to send to fill the bottleneck link all the time. With
+    operation is, ``has_background`` whether a long flow runs beside it unless one chooses.
+    ``fills`` says that it has enough to send to fill the bottleneck link all the time. With
     ``fills_every_port`` the port to each host has the bottleneck's buffer, and may lose packets.
     Every field has a default, ``senders`` too.
     """

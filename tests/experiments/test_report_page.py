@@ -76,6 +76,7 @@ def test_what_was_not_measured_is_said(shown: Shown, tmp_path: Path) -> None:
     assert "1 not measured" in text
 
 
+@pytest.mark.slow
 def test_the_same_results_give_the_same_bytes(tmp_path: Path) -> None:
     # In processes of their own, at different times of day and in different folders, as on two days.
     made = []
