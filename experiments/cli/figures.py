@@ -67,8 +67,9 @@ def add_measuring(command: argparse.ArgumentParser) -> None:
     ).add_argument
     option("--quick", action="store_true", help="of a figure: less of it, in under three minutes")
     option(
-        "--repeat", type=int, metavar="N", help="how often, each with a seed of its own: the first "
-        "has --seed, the next one more (default 1; of a figure: its own)",
+        "--repeat", "--repeats", type=int, metavar="N",
+        help="how often, each with a seed of its own: the first has --seed, the next one more "
+        "(default 1; of a figure: its own)",
     )  # fmt: skip
     option(
         "--sweep", metavar="AXIS=VALUE,...",

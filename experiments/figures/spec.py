@@ -45,7 +45,8 @@ class Line(_Strict):
     scheme: str = ""
     label: str = ""
     paper: str = ""
-    hosts: dict[str, Any] = {}
+    hosts: str | dict[str, Any] = {}
+    """Named ones (``experiments.hosts``) or fields of HostSettings; what a scheme sets prevails."""
     workload: dict[str, Any] = {}
     setting: dict[str, Any] = {}
     values: list[float] | None = None
@@ -65,7 +66,7 @@ class Sweep(_Strict):
     """What is varied: ``axis`` is one of ``axes.AXES``, or workload.FIELD or hosts.FIELD."""
 
     axis: str
-    values: Annotated[list[Any], Field(min_length=1)]
+    values: Annotated[list[bool | int | float], Field(min_length=1)]
     label: str = ""
 
     @model_validator(mode="after")
@@ -181,7 +182,7 @@ class Figure(_Strict):
     """In what the emulation differs from the paper, and what the paper does not say."""
     setting: Setting = Setting()
     workload: dict[str, Any] = {}
-    hosts: dict[str, Any] = {}
+    hosts: str | dict[str, Any] = {}
     sweep: Sweep | None = None
     lines: list[Line] = []
     bench: Bench | None = None

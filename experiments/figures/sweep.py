@@ -21,6 +21,7 @@ from experiments.bench.sandboxed import INTERRUPTED
 from experiments.bench.valid import MOST_VOID
 from experiments.figures import axes, catalogue
 from experiments.figures.spec import Figure, Line
+from experiments.hosts import hosts as hosts_named
 from experiments.measure.record import FORMAT, QUEUE, RECORD
 from experiments.runner import RunSpec, usual_host
 from experiments.schemes import available
@@ -106,13 +107,19 @@ def _spec(figure: Figure, line: Line, axis: axes.Axis, value: Any, seed: int) ->
         warm_up_s=setting.warm_up_s,
         tail_s=setting.tail_s,
         followed=setting.followed,
-        host=hosts({**figure.hosts, **line.hosts}),
+        host=hosts(figure.hosts, line.hosts),
     )
     return axis.change(spec, value)
 
 
-def hosts(changes: Mapping[str, Any]) -> HostSettings:
-    """Return the usual hosts with ``changes``. Raises ValueError for a setting they have not."""
+def hosts(*named_or_changed: str | Mapping[str, Any]) -> HostSettings:
+    """Return the usual hosts with the changes that each of these names or is, the last prevailing.
+
+    Raises ValueError for hosts of another name, and for a setting that hosts do not have.
+    """
+    changes: dict[str, Any] = {}
+    for one in named_or_changed:
+        changes |= hosts_named(one).changes if isinstance(one, str) else one
     known = [one.name for one in fields(HostSettings)]
     for name in changes:
         if name not in known:

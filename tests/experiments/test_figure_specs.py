@@ -48,6 +48,7 @@ def test_toml_and_yaml_say_the_same(tmp_path: Path) -> None:
         ({"lines": ["reno", "reno"]}, "two of them have the same name: reno, reno"),
         ({"sweep": {"axis": "colour", "values": [1]}}, "no axis 'colour': there are connections,"),
         ({"sweep": {"axis": "senders", "values": []}}, "sweep.values: list should have at least 1"),
+        ({"sweep": {"axis": "senders", "values": ["many"]}}, "sweep.values.0.int: input should be"),
         ({"panels": [{"metric": "beauty"}]}, "no metric 'beauty': there are goodput_mbps,"),
         ({"panels": [{"metric": "queue_packets"}]}, "is over time: at which value of the sweep?"),
         ({"setting": {"rate_mbps": 0}}, "setting.rate_mbps: input should be greater than 0 (it"),
@@ -90,6 +91,14 @@ def test_what_is_no_table_is_refused(tmp_path: Path) -> None:
         read(tmp_path / "bad.toml")
 
 
+def test_hosts_have_names_and_lines_differ_from_them() -> None:
+    lines = ["reno", {"name": "other", "scheme": "reno", "hosts": {"initcwnd": 4}}]
+    made = figure_made.figure(hosts="paper", lines=lines, quick={})
+    found = {job.line.name: job.spec.host for job in sweep.plan(made)}
+    assert (found["reno"].quickack, found["reno"].initcwnd) == (True, 1)
+    assert (found["other"].quickack, found["other"].initcwnd) == (True, 4)
+
+
 def test_the_quick_variant_has_less_of_all() -> None:
     quick = figure_made.figure().quickly()
     (job,) = sweep.plan(quick)
@@ -101,6 +110,7 @@ def test_the_quick_variant_has_less_of_all() -> None:
     [
         ({"workload": {"name": "reads", "sizes": 3}}, "workload reads has no sizes"),
         ({"hosts": {"colour": 1}}, "hosts have no colour: they have congestion_control"),
+        ({"hosts": "odd"}, "no hosts 'odd': there are as-they-come"),
         ({"sweep": {"axis": "connections", "values": [97]}}, "97 connections cannot be spread"),
         ({"sweep": {"axis": "hosts.colour", "values": [1]}}, "no axis 'hosts.colour'"),
     ],
