@@ -227,6 +227,8 @@ def run_adhoc(spec: RunSpec, args: argparse.Namespace) -> int:
             background=spec.background,
             warm_up_s=spec.warm_up_s,
             tail_s=spec.tail_s,
+            followed=spec.followed,
+            captures=spec.captures,
         ),
         workload=workload,
         hosts={name: value for name, value in asdict(spec.host).items() if value is not None},

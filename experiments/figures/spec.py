@@ -33,6 +33,8 @@ class Setting(_Strict):
     tail_s: Annotated[float, Field(ge=0)] = 1
     followed: Annotated[int, Field(ge=0)] = 0
     """Of how many senders windows and round trips are recorded over time."""
+    captures: bool = False
+    """Whether the packets on the bottleneck's link are recorded."""
 
 
 class Line(_Strict):

@@ -107,6 +107,7 @@ def _spec(figure: Figure, line: Line, axis: axes.Axis, value: Any, seed: int) ->
         warm_up_s=setting.warm_up_s,
         tail_s=setting.tail_s,
         followed=setting.followed,
+        captures=setting.captures,
         host=hosts(figure.hosts, line.hosts),
     )
     return axis.change(spec, value)

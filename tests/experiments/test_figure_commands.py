@@ -127,8 +127,10 @@ def test_options_make_a_sweep(asked: list[RunSpec], capsys: pytest.CaptureFixtur
         (50_000_000, True, False)
     }
     assert {spec.workload.senders for spec in asked} == {2, 4}
-    assert cli.main(["run", "--scheme", "weir", "--sweep", "buffer_kib=16,32", "--out", "b"]) == 0
+    words = "run --scheme weir --sweep buffer_kib=16,32 --follow 1 --pcap --out b"
+    assert cli.main(words.split()) == 0
     assert {spec.buffer_bytes for spec in asked[8:]} == {16 * 1024, 32 * 1024}
+    assert all(spec.followed == 1 and spec.captures for spec in asked[8:])
     capsys.readouterr()
     assert cli.main(["compare", "here", "here", "--metric", "goodput_mbps", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
