@@ -32,6 +32,7 @@ from experiments.traffic.fountain import FountainError
 from experiments.traffic.program import ProgramError
 from experiments.workloads import span_ns
 from experiments.workloads.long_flows import long_flows
+from experiments.workloads.reads import ANSWERED
 from testbed import sandbox
 from testbed.bed import Bed, BedError
 from testbed.command import CommandError
@@ -86,6 +87,8 @@ class Emulation:
                 record |= self._drive()
             record["acc"] = layers.counted()
         record |= seen.record | observation.controller(bed, seen.record["start_ns"])
+        answered = bed.run_dir / ANSWERED
+        record["answered"] = json.loads(answered.read_text()) if answered.exists() else []
         return record, seen.queue
 
     @contextmanager

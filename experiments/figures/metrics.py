@@ -45,10 +45,12 @@ def flow_times_ms(run: Run) -> list[float]:
 def timeout_ratio(run: Run) -> float | None:
     """Return the share of flows with a retransmission timeout, in %.
 
-    A flow's own count is taken where the workload has it; else that of the host that sends it, if
-    it has one connection. None where neither tells.
+    A flow's own count is taken where flows are recorded, or that of its connection, which may carry
+    several one after the other; else that of the host that sends it, if it has one connection.
+    None where nothing tells.
     """
-    counted = [flow["timeouts"] for flow in run.flows]
+    told = run.flows or run.data.get("answered", [])
+    counted = [one["timeouts"] for one in told]
     if counted:
         return float(100 * np.mean(np.asarray(counted) > 0))
     senders = [name for name in run.data["tcp"] if name.startswith("h")]

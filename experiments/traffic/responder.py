@@ -3,8 +3,9 @@
     python -m experiments.traffic.responder --port P --pid PID...
 
 One process answers for all hosts (one ``--pid`` each, of any process in that host's namespace).
-Says ``{"event": "ready"}`` on stdout once it listens everywhere, and ends when its stdin is
-closed.
+Says ``{"event": "ready"}`` on stdout once it listens everywhere, and ends when its stdin is closed.
+Then ``--summary FILE`` gets a list of all connections that have sent something: the addresses of
+both ends, ``bytes``, and what was repaired: ``retransmitted`` segments and ``timeouts``.
 """
 
 import argparse
@@ -14,8 +15,11 @@ import select
 import socket
 import struct
 import sys
+from pathlib import Path
+from typing import Any
 
 from experiments.traffic.netns import network_of
+from experiments.traffic.tcp_info import repairs
 
 REQUEST = struct.Struct("!I")
 _BACKLOG = 512
@@ -25,10 +29,11 @@ _CHUNK = memoryview(bytes(256 * 1024))
 class _Connection:
     """One accepted connection: what of a request has come, and how much is still to be sent."""
 
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(self, sock: socket.socket, peer: tuple[str, int]) -> None:
         self.sock = sock
         self.request = b""
-        self.pending_bytes = 0
+        self.pending_bytes = self.sent_bytes = 0
+        self._ends = [f"{address}:{port}" for address, port in (sock.getsockname(), peer)]
 
     def serve(self) -> bool:
         """Take requests and send what the socket takes; return whether the peer is still there."""
@@ -45,10 +50,19 @@ class _Connection:
         self.request = self.request[whole:]
         try:
             while self.pending_bytes:
-                self.pending_bytes -= self.sock.send(_CHUNK[: self.pending_bytes])
+                sent = self.sock.send(_CHUNK[: self.pending_bytes])
+                self.pending_bytes -= sent
+                self.sent_bytes += sent
         except BlockingIOError:
             pass
         return True
+
+    def summary(self) -> dict[str, Any]:
+        """Return what it has sent and repaired so far."""
+        local, peer = self._ends
+        segments, timeouts = repairs(self.sock)
+        told = {"local": local, "peer": peer, "bytes": self.sent_bytes}
+        return told | {"retransmitted": segments, "timeouts": timeouts or 0}
 
 
 def listen(pid: int, port: int) -> socket.socket:
@@ -62,8 +76,10 @@ def listen(pid: int, port: int) -> socket.socket:
         return listener
 
 
-def serve(listeners: list[socket.socket]) -> None:
-    """Answer on all ``listeners`` until stdin is closed."""
+def serve(listeners: list[socket.socket]) -> list[dict[str, Any]]:
+    """Answer on all ``listeners`` until stdin is closed; return the summary of each connection that
+    has sent something."""
+    ended: list[dict[str, Any]] = []
     poll = select.epoll()
     by_fd = {listener.fileno(): listener for listener in listeners}
     connections: dict[int, _Connection] = {}
@@ -78,18 +94,21 @@ def serve(listeners: list[socket.socket]) -> None:
                 except ConnectionError:
                     alive = False
                 if not alive:
-                    connections.pop(fd).sock.close()
+                    connection = connections.pop(fd)
+                    ended.append(connection.summary())
+                    connection.sock.close()
             elif fd in by_fd:
-                sock, _peer = by_fd[fd].accept()
+                sock, peer = by_fd[fd].accept()
                 sock.setblocking(False)
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                connections[sock.fileno()] = _Connection(sock)
+                connections[sock.fileno()] = _Connection(sock, peer)
                 poll.register(
                     sock.fileno(),
                     select.EPOLLIN | select.EPOLLOUT | select.EPOLLRDHUP | select.EPOLLET,
                 )
             elif not os.read(sys.stdin.fileno(), 4096):
-                return
+                ended += [connection.summary() for connection in connections.values()]
+                return [one for one in ended if one["bytes"]]
 
 
 def main() -> None:
@@ -97,10 +116,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="The senders of an incast.")
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--pid", type=int, action="append", required=True)
+    parser.add_argument("--summary", type=Path)
     args = parser.parse_args()
     listeners = [listen(pid, args.port) for pid in args.pid]
     print(json.dumps({"event": "ready"}), flush=True)
-    serve(listeners)
+    ended = serve(listeners)
+    if args.summary:
+        args.summary.write_text(json.dumps(ended))
 
 
 if __name__ == "__main__":

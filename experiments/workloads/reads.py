@@ -15,6 +15,7 @@ from testbed.bed import Bed
 from testbed.ovs import prefer
 
 _SAY_EVERY_S = 2.0
+ANSWERED = "answered.json"
 
 
 @dataclass(frozen=True)
@@ -70,15 +71,18 @@ WORKLOADS.add(FreshReads)
 
 @contextmanager
 def responders(bed: Bed, log: Path) -> Iterator[None]:
-    """Context manager: every sender of ``bed`` answers requests."""
+    """Context manager: every sender of ``bed`` answers requests. Afterwards ANSWERED in its
+    ``run_dir`` has what each connection has sent and repaired (``traffic.responder``)."""
     pids = [f"--pid={bed.host(name).pid}" for name in bed.roles.senders]
-    module, args = "experiments.traffic.responder", [f"--port={PORT}", *pids]
-    with Program(module, args, log=log) as responder:
+    words = [f"--port={PORT}", f"--summary={bed.run_dir / ANSWERED}", *pids]
+    with Program("experiments.traffic.responder", words, log=log) as responder:
         responder.expect("ready")
         # It stands for all senders: where it waits for a processor, all of them stop, and then all
         # answer at once, which no network of hosts would do.
         prefer(responder.pid)
         yield
+        responder.finish()
+        responder.await_end()
 
 
 @contextmanager

@@ -48,6 +48,8 @@ def test_the_timeout_ratio_is_of_senders_or_of_flows_that_tell_it() -> None:
     assert value("timeout_ratio_pct", recorded.run(spec=many)) is None
     flows = [flow(0, 5, 9, timeouts=n) for n in (0, 2, 0, 1)]
     assert value("timeout_ratio_pct", of_flows(flows)) == 50
+    answered = [{"timeouts": n} for n in (0, 0, 0, 3)]
+    assert value("timeout_ratio_pct", recorded.run(spec=many, answered=answered)) == 25
 
 
 def test_what_flows_tell_is_read_from_them() -> None:

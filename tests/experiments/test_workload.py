@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -78,13 +79,14 @@ def test_bins_have_no_gaps() -> None:
 
 
 @pytest.mark.netns
-def test_blocks_over_real_sockets() -> None:
+def test_blocks_over_real_sockets(tmp_path: Path) -> None:
     """One namespace, this one, stands for both senders: they are told apart by their addresses."""
     spec = {"senders": 2, "rounds": 3, "block_bytes": 300_001, "connections_per_sender": 2}
     run = [sys.executable, "-m"]
     here = f"--pid={os.getpid()}"
+    summary = tmp_path / "answered.json"
     with subprocess.Popen(
-        [*run, "experiments.traffic.responder", "--port=5000", here],
+        [*run, "experiments.traffic.responder", "--port=5000", f"--summary={summary}", here],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -99,6 +101,11 @@ def test_blocks_over_real_sockets() -> None:
             check=True,
         )
     assert responder.returncode == 0
+    answered = json.loads(summary.read_text())
+    assert len({one["peer"] for one in answered}) == len(answered) == 4
+    assert {one["local"] for one in answered} == {"127.0.0.1:5000", "127.0.0.2:5000"}
+    assert sum(one["bytes"] for one in answered) == 3 * 300_001
+    assert [one["timeouts"] for one in answered] == [0] * 4
     said = [json.loads(line) for line in reader.stdout.splitlines()]
     assert Counter(message["event"] for message in said) == {"connected": 1, "round": 3, "done": 1}
     done = said[-1]
