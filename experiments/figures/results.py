@@ -290,7 +290,7 @@ def matched(flat: Mapping[str, Any], bench: Bench, repeat: int, origin: Origin) 
             groups = found.groupdict()
             x = groups.get("x") or "0"
             at = bench.names[x] if x in bench.names else float(x)
-            line = groups.get("line") or "weir"
+            line = groups.get("line") or bench.line
             rows.append(Row(line, at, None, metric, float(value), repeat, origin))
     return rows
 

@@ -127,6 +127,8 @@ class Bench(_Strict):
     quick_schemes: list[str] | None = None
     patterns: Annotated[dict[str, str], Field(min_length=1)]
     schemes: list[str] | None = None
+    line: str = "weir"
+    """Whose values are those of patterns that do not say it."""
     names: dict[str, float] = {}
     """What a text that ``x`` matches stands for, where it is no number."""
 
@@ -220,7 +222,7 @@ class Figure(_Strict):
         """Return this figure with what the other one runs."""
         theirs = {name: getattr(other, name) for name in _OF_RUNS}
         if self.bench is not None and other.bench is not None:
-            own = {"patterns": self.bench.patterns, "names": self.bench.names}
+            own = {name: getattr(self.bench, name) for name in ("patterns", "line", "names")}
             theirs["bench"] = other.bench.model_copy(update=own)
         return Figure.model_validate({**self.model_dump(), "runs_of": "", **_dumped(theirs)})
 

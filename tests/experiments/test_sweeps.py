@@ -255,6 +255,7 @@ def test_a_benchmark_s_figures_become_rows() -> None:
             "suite": "lttp",
             "patterns": {"mbps": r"(?P<line>\w+?)_mbps_n(?P<x>\w+)", "all_ms": "all_ms"},
             "names": {"many": 99},
+            "line": "all",
         },
     )  # fmt: skip
     flat = {
@@ -265,5 +266,5 @@ def test_a_benchmark_s_figures_become_rows() -> None:
     rows = results.matched(flat, figure.bench, 2, results.Origin())
     assert [(r.line, r.x, r.metric, r.value, r.repeat) for r in rows] == [
         ("reno", 4.0, "mbps", 5.0, 2), ("weir", 4.0, "mbps", 7.5, 2), ("weir", 99, "mbps", 1.0, 2),
-        ("weir", 0.0, "all_ms", 3.0, 2),
+        ("all", 0.0, "all_ms", 3.0, 2),
     ]  # fmt: skip
