@@ -3,6 +3,7 @@
 import argparse
 import json
 import sys
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -96,7 +97,10 @@ def run(args: argparse.Namespace, command: argparse.ArgumentParser) -> int:
                 f"--{option} is set by the figure: copy its figure.toml, change that, and run the "
                 "copy"
             )
+    end_s = None if args.minutes is None else time.monotonic() + 60 * args.minutes
     for name in dict.fromkeys(named):
+        if end_s is not None:
+            args.minutes = max(0.0, (end_s - time.monotonic()) / 60)
         figure, called, out = _figure(name, args)
         if len(named) > 1 and args.out != Path("build/run"):
             out = args.out / called
@@ -391,6 +395,7 @@ def _list(args: argparse.Namespace) -> int:
         rows.append(
             {
                 "name": entry.name,
+                "runs": entry.runs,
                 "title": entry.figure.title,
                 "source": ", ".join(filter(None, (entry.figure.paper, entry.figure.source))),
                 "full_s": round(sweep.estimate_s(entry.figure)),
@@ -412,6 +417,9 @@ def _list(args: argparse.Namespace) -> int:
         times = (sweep.in_words(row["full_s"]), sweep.in_words(row["quick_s"]))
         table.add_row(row["name"], title, *times, kept)
     Console(highlight=False).print(table)
+    own = [row for row in rows if row["runs"] == row["name"]]
+    total = [sweep.in_words(sum(row[key] for row in own)) for key in ("full_s", "quick_s")]
+    print(f"all of them: {total[0]} in full, {total[1]} quickly; some share their runs")
     print("measure one: weir-experiment run NAME --quick      all of them: weir-experiment run all")
     return 0
 
