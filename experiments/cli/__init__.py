@@ -50,6 +50,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (DctcpError, FountainError, SandboxError, OvsError) as missing:
         print(f"weir-experiment: {missing}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        status = 130
     if status in (130, 143):
         print("weir-experiment: interrupted; nothing is left behind", file=sys.stderr)
     return status
