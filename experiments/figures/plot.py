@@ -4,7 +4,8 @@ Pictures are the same, byte by byte, for the same values: fonts come with matplo
 SVG are hashed with a fixed salt, and no file has a date.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,11 @@ _COLOURS = (
     "#8C510A", "#5E3C99",
 )  # fmt: skip
 _MARKERS = "osD^vP*Xp<>"
+# The same in all figures, so that nobody has to look twice; others take what is left.
+_OF_SCHEMES = {
+    "weir": 0, "dctcp": 1, "sdtcp": 2, "cubic": 3, "dctcp_tuned": 4, "bbr": 5, "reno": 6,
+    "reno_rto10": 7, "fair": 8, "lttp": 0, "dfcp": 0,
+}  # fmt: skip
 _LINE = "#444444"
 
 
@@ -67,8 +73,13 @@ def draw(
             for handle, label in zip(*one.get_legend_handles_labels(), strict=True):
                 handles.setdefault(label, handle)
         if handles:
+            # What was measured in the order of its lines, then the paper's.
+            order = [*labels(figure, found).values()]
+            shown = sorted(
+                handles, key=lambda one: order.index(one) if one in order else len(order)
+            )
             picture.legend(
-                handles.values(), handles.keys(), loc="outside lower center",
+                [handles[one] for one in shown], shown, loc="outside lower center",
                 ncols=min(4, len(handles)), frameon=False, fontsize=8.5,
             )  # fmt: skip
         files = {}
@@ -93,6 +104,24 @@ def _scheme_label(name: str) -> str:
     return scheme(name).label if is_scheme(name) else name
 
 
+def _forms(figure: Figure, named: Iterable[str]) -> dict[str, tuple[str, str]]:
+    """Return colour and marker of each line: its scheme's own, where the lines differ in these."""
+    schemes = {line.name: line.scheme_name for line in figure.lines}
+    places = {
+        name: _OF_SCHEMES[schemes.get(name, name)]
+        for name in named
+        if schemes.get(name, name) in _OF_SCHEMES
+    }
+    if len(set(places.values())) < len(places):
+        places = {}
+    free = (place for place in itertools.count() if place not in places.values())
+    return {
+        name: (_COLOURS[place % len(_COLOURS)], _MARKERS[place % len(_MARKERS)])
+        for name in named
+        for place in [places[name] if name in places else next(free)]
+    }
+
+
 def _panel(
     axes: Axes,
     figure: Figure,
@@ -102,10 +131,7 @@ def _panel(
 ) -> None:
     named = labels(figure, found)
     own_names = {line.paper: line.name for line in figure.lines if line.paper}
-    form = {
-        name: (_COLOURS[i % len(_COLOURS)], _MARKERS[i % len(_MARKERS)])
-        for i, name in enumerate(named)
-    }
+    form = _forms(figure, named)
     metric = METRICS.get(panel.metric)
     over_time = metric is not None and metric.over_time
     for name, label in named.items():
@@ -118,14 +144,16 @@ def _panel(
             and (not over_time or cell.x == panel.at)
         ]
         if cells:
-            _curve(axes, cells, label, *form[name], over_time=over_time)
-    if not over_time:
-        _paper(axes, figure, panel, points, own_names, form)
+            _curve(axes, cells, label, *form[name], over_time=over_time, joined=not _named(figure))
+    # What has a value of the sweep has no place over time; a level has.
+    known = [point for point in points if point.x is None or not over_time]
+    _paper(axes, figure, panel, known, own_names, form)
     axes.set_ylabel(panel.label or (metric.label if metric else panel.metric.replace("_", " ")))
     axes.set_xlabel(_x_label(figure, over_time=over_time))
     if over_time and len(figure.panels) > 1:
         axes.set_title(f"{panel.at:g} {_swept(figure)}", fontsize=9.5, loc="left")
-    if figure.bench is not None and figure.bench.names and not over_time:
+    if _named(figure) and not over_time:
+        assert figure.bench is not None
         names = figure.bench.names
         axes.set_xticks(list(names.values()), list(names), rotation=30, ha="right", fontsize=8)
     if panel.log:
@@ -141,8 +169,20 @@ def _panel(
     axes.grid(linewidth=0.3)
 
 
+def _named(figure: Figure) -> bool:
+    """Whether what is swept has names, and no order."""
+    return figure.bench is not None and bool(figure.bench.names)
+
+
 def _curve(
-    axes: Axes, cells: Sequence[Cell], label: str, colour: str, marker: str, *, over_time: bool
+    axes: Axes,
+    cells: Sequence[Cell],
+    label: str,
+    colour: str,
+    marker: str,
+    *,
+    over_time: bool,
+    joined: bool,
 ) -> None:
     ordered = sorted(cells, key=lambda cell: cell.x if cell.t is None else cell.t)
     x = [cell.x if cell.t is None else cell.t for cell in ordered]
@@ -154,7 +194,7 @@ def _curve(
     high = [cell.band.high - cell.band.median for cell in ordered]
     axes.errorbar(
         x, middle, yerr=(low, high), color=colour, marker=marker, markersize=4.5, linewidth=1.3,
-        elinewidth=0.8, capsize=2.5, label=label,
+        elinewidth=0.8, capsize=2.5, label=label, linestyle="-" if joined else "none",
     )  # fmt: skip
     void = [cell for cell in ordered if not cell.runs]
     axes.plot(
