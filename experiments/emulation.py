@@ -136,6 +136,7 @@ class Emulation:
             "operations": list(done.operations),
             "workload_bytes": done.received,
             "flows": list(done.flows),
+            "warm_up_flows": list(done.warm_up),
             "generator": dict(done.generator),
             "processors": self._processors.as_record(),
         }

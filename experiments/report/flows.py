@@ -46,7 +46,7 @@ def figures(run: Run) -> list[Figure]:
     if not flows:
         return []
     slowdown = slowdowns(run)
-    found = [Figure("flows", "flows", len(flows))]
+    found = [Figure("flows", "flows", len(flows)), *_offered(run)]
     for name, label, belongs in _CLASSES:
         some = [(flow, slow) for flow, slow in zip(flows, slowdown, strict=True) if belongs(flow)]
         if some:
@@ -60,15 +60,32 @@ def figures(run: Run) -> list[Figure]:
     return found + _of_queries(run) + _of_series(flows)
 
 
+def _wire(run: Run) -> Wire:
+    """Return what TCP was on the wire, by the settings that were read back."""
+    shown = run.data["hosts"][run.data["roles"]["receiver"]]
+    return Wire(int(shown.get("mtu", 1500)), shown.get("tcp_timestamps", "1") != "0")
+
+
+def _offered(run: Run) -> list[Figure]:
+    """The load that was drawn, of workloads that are at a load: with few flows it is not what was
+    asked for. RPCs beside it are left out, as they are of what was asked for."""
+    workload = run.data["spec"]["workload"]
+    if "load" not in workload:
+        return []
+    wire, link_bps = _wire(run), run.data["roles"]["bottleneck_bps"]
+    frames = sum(wire.frames_bytes(flow["bytes"]) for flow in run.flows if flow["kind"] != "rpc")
+    offered = frames * 8 / link_bps / workload["seconds"]
+    return [Figure("offered_load", "  load that they offered", offered, 3)]
+
+
 def slowdowns(run: Run) -> list[float]:
     """Return the slowdown of each flow of ``run``."""
-    data = run.data
-    shown = data["hosts"][data["roles"]["receiver"]]
-    wire = Wire(int(shown.get("mtu", 1500)), shown.get("tcp_timestamps", "1") != "0")
-    rate_bps, how = data["roles"]["bottleneck_bps"], data["generator"]
+    data, wire = run.data, _wire(run)
+    rate_bps, round_trips = data["roles"]["bottleneck_bps"], data["generator"]["round_trips"]
+    delay_ns = data["idle_rtt_ms"]["delay"] * 1e6
     return [
         (flow["end_ns"] - flow["start_ns"])
-        / wire.ideal_ns(flow["bytes"], rate_bps, how["delay_ns"], how["round_trips"])
+        / wire.ideal_ns(flow["bytes"], rate_bps, delay_ns, round_trips)
         for flow in run.flows
     ]
 

@@ -9,11 +9,12 @@ data) is handed to the kernel, and ends when its last byte has been read.
 
 On stdout: ``{"event": "connected"}`` once all connections that stay are open, ``{"event":
 "progress", "ended": N, "planned": N}`` now and then, and in the end ``{"event": "done", "flows":
-[...], "bytes": {...}, "generator": {...}}``. A flow has ``start_ns``, ``end_ns``, ``bytes``,
-``src``, ``dst``, ``kind`` and ``group``; ``retransmitted`` and ``timeouts``, which are the segments
-that both ends of its connection sent again meanwhile, and their timeouts; and ``received`` over
-time, if it was to last for a time. ``generator`` says how well it kept up (``Keeping``), and how
-many flows are ``unfinished``: these are not among the others.
+[...], "bytes": {...}, "generator": {...}}``. A flow has ``due_ns``, ``start_ns``, ``end_ns``,
+``bytes``, ``src``, ``dst``, ``kind``, ``group`` and ``counted``, as it was planned;
+``retransmitted`` and ``timeouts``, which are the segments that both ends of its connection sent
+again meanwhile, and their timeouts; and ``received`` over time, if it was to last for a time.
+``generator`` says how well it kept up (``Keeping``), and how many flows are ``unfinished``: these
+are not among the others.
 """
 
 import argparse
@@ -78,8 +79,8 @@ class _Connection:
     """
 
     __slots__ = (
-        "before", "bins", "flow", "is_asked", "missing_bytes", "receives", "sends", "start_ns",
-        "stays", "to_ask", "unsent_bytes", "way",
+        "before", "bins", "due_ns", "flow", "is_asked", "missing_bytes", "receives", "sends",
+        "start_ns", "stays", "to_ask", "unsent_bytes", "way",
     )  # fmt: skip
 
     def __init__(self, way: Way, *, stays: bool) -> None:
@@ -89,7 +90,7 @@ class _Connection:
         self.receives: socket.socket | None = None
         self.flow: Flow | None = None
         self.to_ask = self.is_asked = False
-        self.start_ns = self.unsent_bytes = self.missing_bytes = 0
+        self.due_ns = self.start_ns = self.unsent_bytes = self.missing_bytes = 0
         self.before = (0, 0)
         self.bins: ByteBins | None = None
 
@@ -153,6 +154,7 @@ class Generator:
             else:
                 self._following[flow.after].append(flow)
         keeping = Keeping()
+        looked_ns = time.monotonic_ns()
         drain_ns = self._plan.drain_s * 1e9
         while self._due or self._busy:
             now_ns = time.monotonic_ns()
@@ -168,11 +170,11 @@ class Generator:
             if now_ns - said_ns > _SAY_EVERY_NS:
                 said_ns = now_ns
                 say("progress", ended=len(self._ended), planned=len(self._plan.flows))
+            keeping.turn_ns.append(time.monotonic_ns() - looked_ns)
             # epoll waits for whole milliseconds only.
             select.select([self._poll], [], [], self._wait_s())
-            since_ns = time.monotonic_ns()
+            looked_ns = time.monotonic_ns()
             self._turn(self._poll.poll(0, _AT_ONCE))
-            keeping.turn_ns.append(time.monotonic_ns() - since_ns)
         generator = {
             "planned": len(self._plan.flows),
             "unfinished": len(self._plan.flows) - len(self._ended),
@@ -212,11 +214,11 @@ class Generator:
 
     def _begin_next(self) -> None:
         """Begin all flows that are due at the first moment at which there are any."""
-        at_ns = self._due[0][0]
-        while self._due and self._due[0][0] == at_ns:
-            self._begin(heapq.heappop(self._due)[2])
+        due_ns = self._due[0][0]
+        while self._due and self._due[0][0] == due_ns:
+            self._begin(heapq.heappop(self._due)[2], due_ns)
 
-    def _begin(self, flow: Flow) -> None:
+    def _begin(self, flow: Flow, due_ns: int) -> None:
         way = (flow.src, flow.dst, flow.kind)
         idle = self._idle[way]
         if idle:
@@ -228,7 +230,7 @@ class Generator:
             connection = self._open(way, stays=not self._plan.fresh)
             self._opened += 1
         self._busy += 1
-        connection.flow, connection.start_ns = flow, start_ns
+        connection.flow, connection.due_ns, connection.start_ns = flow, due_ns, start_ns
         if flow.lasts_ns is None:
             connection.unsent_bytes = connection.missing_bytes = flow.size_bytes
         else:
@@ -325,9 +327,10 @@ class Generator:
             for now, before in zip(connection.repairs(), connection.before, strict=True)
         )
         ended: dict[str, Any] = {
-            "start_ns": connection.start_ns, "end_ns": now_ns, "bytes": flow.size_bytes,
+            "due_ns": connection.due_ns, "start_ns": connection.start_ns, "end_ns": now_ns,
+            "bytes": flow.size_bytes,
             "src": flow.src, "dst": flow.dst, "kind": flow.kind, "group": flow.group,
-            "retransmitted": again, "timeouts": timeouts,
+            "counted": flow.counted, "retransmitted": again, "timeouts": timeouts,
         }  # fmt: skip
         if connection.bins is not None:
             ended["bytes"] = sum(connection.bins.bins.values())

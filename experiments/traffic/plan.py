@@ -6,7 +6,7 @@ in a run is drawn here, with the randomness that is given.
 
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from itertools import permutations
 from typing import Any
 
@@ -23,7 +23,8 @@ class Flow:
     ``at_ns`` counts from the beginning or, if ``after`` is a group, from the end of the last flow
     of that group. ``group`` tells which flows belong together (the answers of a query); ``kind`` is
     a name for reports. A flow with ``lasts_ns`` has something to send for just that long, whatever
-    its size, and is recorded over time.
+    its size, and is recorded over time. What is not ``counted`` is there to warm up: it is recorded
+    apart.
     """
 
     at_ns: int
@@ -34,6 +35,7 @@ class Flow:
     group: int = 0
     after: int | None = None
     lasts_ns: int | None = None
+    counted: bool = True
 
 
 @dataclass(frozen=True)
@@ -57,13 +59,9 @@ class Plan:
         """From the start of a flow until its first bit can arrive; see ``Wire.ideal_ns``."""
         return (1.0 if self.asked else 0.5) + (1.0 if self.fresh else 0.0)
 
-    def as_record(self) -> dict[str, Any]:
-        """Return it as values of JSON."""
-        return asdict(self)
-
     @classmethod
     def from_record(cls, record: dict[str, Any]) -> "Plan":
-        """Make one of what ``as_record`` gives."""
+        """Make one of what ``dataclasses.asdict`` gives."""
         return cls(**{**record, "flows": [Flow(**flow) for flow in record["flows"]]})
 
 
@@ -81,6 +79,11 @@ def poisson_ns(rate_per_s: float, seconds: float, draw: random.Random) -> Iterat
     while now_s < seconds:
         yield round(now_s * 1e9)
         now_s += draw.expovariate(rate_per_s)
+
+
+def warmed_up(flows: Sequence[Flow], warm_up_s: float) -> list[Flow]:
+    """Return the same flows, of which those that begin before that time are not counted."""
+    return [replace(flow, counted=flow.at_ns >= warm_up_s * 1e9) for flow in flows]
 
 
 def poisson_flows(
@@ -128,6 +131,25 @@ def queries(
         for worker in draw.sample(list(workers), fan_out):
             size_bytes = answers.at(draw.random())
             flows.append(Flow(at_ns, worker, aggregator, size_bytes, "answer", number))
+    return flows
+
+
+def barriers(
+    senders: Sequence[str],
+    receiver: str,
+    size_bytes: int,
+    each: int,
+    rounds: int,
+    draw: random.Random,
+) -> list[Flow]:
+    """Return rounds in each of which every sender sends ``each`` times to the receiver, all at once
+    and in an order that is drawn; a round begins when the one before is complete."""
+    flows = []
+    order = [sender for sender in senders for _ in range(each)]
+    for number in range(rounds):
+        draw.shuffle(order)
+        after = number - 1 if number else None
+        flows += [Flow(0, one, receiver, size_bytes, "read", number, after) for one in order]
     return flows
 
 

@@ -38,13 +38,15 @@ class Done:
     ``end_ns`` (CLOCK_MONOTONIC) and ``bytes``, and whatever else is to be recorded. ``received`` is
     all that came, over time, as ``ByteBins.as_record`` has it.
 
-    ``flows`` are what operations are made of, where these are more than a flow each. ``generator``
-    says how well the process kept up that began flows at set times (``experiments.traffic.flows``).
+    ``flows`` are what operations are made of, where these are more than a flow each. ``warm_up``
+    are flows that are in neither of them. ``generator`` says how well the process kept up that
+    began flows at set times (``experiments.traffic.flows``).
     """
 
     operations: Sequence[Mapping[str, Any]]
     received: Mapping[str, Any]
     flows: Sequence[Mapping[str, Any]] = ()
+    warm_up: Sequence[Mapping[str, Any]] = ()
     generator: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from experiments.traffic.plan import Plan, shuffles
 from experiments.workloads import WORKLOADS
-from experiments.workloads.planned import Ground, Planned, by_group
+from experiments.workloads.planned import Ground, Planned, blocks
 
 
 @dataclass(frozen=True)
@@ -36,21 +36,14 @@ class AllToAll(Planned):
     def plan(self, ground: Ground) -> Plan:
         hosts = [*ground.senders, ground.receiver]
         flows = shuffles(hosts, self.share_bytes, self.rounds, self.draw())
-        return Plan(flows, self.asked, self.fresh, self.connections_per_sender)
+        return self.opened(flows)
 
     def operations(
         self, flows: Sequence[Mapping[str, Any]], plan: Plan
     ) -> Sequence[Mapping[str, Any]]:
         """Return the rounds."""
         del plan
-        return [
-            {
-                "start_ns": min(flow["start_ns"] for flow in group),
-                "end_ns": max(flow["end_ns"] for flow in group),
-                "bytes": sum(flow["bytes"] for flow in group),
-            }
-            for _, group in sorted(by_group(flows).items())
-        ]
+        return blocks(flows)
 
     def in_words(self) -> str:
         return (

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from experiments.traffic.plan import Plan, queries, rate_of_load
+from experiments.traffic.plan import Plan, queries, rate_of_load, warmed_up
 from experiments.traffic.sizes import Sizes
 from experiments.workloads import WORKLOADS
 from experiments.workloads.planned import Ground, Planned, by_group
@@ -13,8 +13,9 @@ from experiments.workloads.planned import Ground, Planned, by_group
 @dataclass(frozen=True)
 class PartitionAggregate(Planned):
     """A query asks ``fan_out`` of the senders at once (0: all of them) for ``answer_bytes`` each.
-    Queries are a Poisson process for ``seconds``, whose answers offer ``load`` of the bottleneck.
-    A query is complete with its last answer; ``deadline_ms`` counts from its first request.
+    Queries are a Poisson process, whose answers offer ``load`` of the bottleneck. It lasts
+    ``warm_up_s``, of which no query counts, and then ``seconds``. A query is complete with its last
+    answer; ``deadline_ms`` counts from its first request.
     """
 
     name: ClassVar = "partition-aggregate"
@@ -27,6 +28,7 @@ class PartitionAggregate(Planned):
     load: float = 0.3
     deadline_ms: float = 100.0
     seconds: float = 10.0
+    warm_up_s: float = 1.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -38,6 +40,8 @@ class PartitionAggregate(Planned):
             raise ValueError(f"answer_bytes must be at least 1, not {self.answer_bytes}")
         if not 0 < self.load < 1:
             raise ValueError(f"load must be between 0 and 1, not {self.load:g}")
+        if self.warm_up_s < 0:
+            raise ValueError(f"warm_up_s must be at least 0, not {self.warm_up_s:g}")
         for name in ("deadline_ms", "seconds"):
             if getattr(self, name) <= 0:
                 raise ValueError(f"{name} must be more than 0, not {getattr(self, name):g}")
@@ -46,10 +50,9 @@ class PartitionAggregate(Planned):
         fan_out = self.fan_out or len(ground.senders)
         sizes = Sizes.fixed(self.answer_bytes)
         rate = rate_of_load(self.load, sizes, ground.bottleneck_bps, ground.wire) / fan_out
-        flows = queries(
-            ground.senders, ground.receiver, sizes, rate, self.seconds, fan_out, self.draw()
-        )
-        return Plan(flows, self.asked, self.fresh, self.connections_per_sender)
+        seconds = self.warm_up_s + self.seconds
+        flows = queries(ground.senders, ground.receiver, sizes, rate, seconds, fan_out, self.draw())
+        return self.opened(warmed_up(flows, self.warm_up_s))
 
     def operations(
         self, flows: Sequence[Mapping[str, Any]], plan: Plan

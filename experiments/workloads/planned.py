@@ -7,13 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
-import networkx
-
-from experiments.traffic.plan import Plan
+from experiments.traffic.plan import Flow, Plan
 from experiments.traffic.program import Program, ProgramError
 from experiments.traffic.wire import Wire
 from experiments.workloads import Done, Stage, Workload
-from testbed.bed import Bed
 from testbed.config import HostSettings
 from testbed.ovs import prefer
 
@@ -81,17 +78,21 @@ class Planned(Workload):
             stage.begin()
             for message in program.messages():
                 if message["event"] == "done":
-                    flows = message["flows"]
+                    flows = [flow for flow in message["flows"] if flow["counted"]]
                     operations = self.operations(flows, plan)
-                    idle = {"round_trips": plan.round_trips, "delay_ns": round_trip_delay_ns(bed)}
                     return Done(
                         operations,
                         message["bytes"],
                         flows=() if operations is flows else flows,
-                        generator=message["generator"] | idle,
+                        warm_up=[flow for flow in message["flows"] if not flow["counted"]],
+                        generator=message["generator"] | {"round_trips": plan.round_trips},
                     )
                 stage.say(f"{message['ended']} of {message['planned']} flows have ended")
         raise ProgramError("the generator of flows ended without a result")
+
+    def opened(self, flows: Sequence[Flow]) -> Plan:
+        """Return the plan of these flows, opened as the fields of this workload say."""
+        return Plan(flows, self.asked, self.fresh, self.connections_per_sender)
 
     def draw(self) -> random.Random:
         """Return the randomness of this workload's seed."""
@@ -108,13 +109,16 @@ def wire(host: HostSettings) -> Wire:
     return Wire(host.mtu_bytes or 1500, host.timestamps is not False)
 
 
-def round_trip_delay_ns(bed: Bed) -> int:
-    """Return what the ports of all switches between a sender and the receiver, there and back, add
-    to a round trip."""
-    delay_us = int(bed.config.queue.get("delay-us", 0))
-    graph: networkx.Graph[str] = networkx.Graph(bed.net.topo.links())
-    links = len(networkx.shortest_path(graph, bed.roles.senders[0], bed.roles.receiver)) - 1
-    return 2 * (links - 1) * delay_us * 1000
+def blocks(flows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return each group of flows as one operation: start, end and bytes."""
+    return [
+        {
+            "start_ns": min(flow["start_ns"] for flow in group),
+            "end_ns": max(flow["end_ns"] for flow in group),
+            "bytes": sum(flow["bytes"] for flow in group),
+        }
+        for _, group in sorted(by_group(flows).items())
+    ]
 
 
 def by_group(flows: Sequence[Mapping[str, Any]]) -> dict[int, list[Mapping[str, Any]]]:

@@ -1,56 +1,55 @@
 """Barrier reads of a fixed amount from each sender, so that more senders carry more."""
 
-from contextlib import AbstractContextManager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from experiments.workloads import WORKLOADS, Done, Stage, Workload
-from experiments.workloads.reads import FreshReads, Reads
+from experiments.traffic.plan import Plan, barriers
+from experiments.workloads import WORKLOADS
+from experiments.workloads.planned import Ground, Planned, blocks
 
 
 @dataclass(frozen=True)
-class Shares(Workload):
-    """As ``reads``, whose blocks are a fixed total, but with ``share_bytes`` over each
-    connection. With ``fresh`` every share has a new connection."""
+class Shares(Planned):
+    """As ``reads``, whose blocks are a fixed total, but with ``share_bytes`` over each of
+    ``connections_per_sender``; each share is recorded as a flow."""
 
     name: ClassVar = "shares"
     about: ClassVar = "blocks that have a fixed amount from each sender, where reads' have a total"
     unit: ClassVar = "block"
+    has_background: ClassVar = True
     senders: int = 32
+    connections_per_sender: int = 1
     rounds: int = 15
     share_bytes: int = 64_000
-    connections_per_sender: int = 1
-    fresh: bool = False
-    seed: int = 1
 
     def __post_init__(self) -> None:
-        if self.share_bytes < 1:
-            raise ValueError(f"share_bytes must be at least 1, not {self.share_bytes}")
-        # Complains of the other fields.
-        self.reads()
+        super().__post_init__()
+        for name in ("rounds", "share_bytes"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
 
-    @property
-    def connections(self) -> int:
-        return self.senders * self.connections_per_sender
+    def plan(self, ground: Ground) -> Plan:
+        flows = barriers(
+            ground.senders, ground.receiver, self.share_bytes, self.connections_per_sender,
+            self.rounds, self.draw(),
+        )  # fmt: skip
+        return self.opened(flows)
 
-    def reads(self) -> Reads:
-        """Return the same as reads of a block."""
-        return (FreshReads if self.fresh else Reads)(
-            senders=self.senders,
-            rounds=self.rounds,
-            block_bytes=self.share_bytes * max(1, self.connections),
-            connections_per_sender=self.connections_per_sender,
-            seed=self.seed,
-        )
-
-    def serving(self, stage: Stage) -> AbstractContextManager[None]:
-        return self.reads().serving(stage)
-
-    def run(self, stage: Stage) -> Done:
-        return self.reads().run(stage)
+    def operations(
+        self, flows: Sequence[Mapping[str, Any]], plan: Plan
+    ) -> Sequence[Mapping[str, Any]]:
+        """Return the blocks."""
+        del plan
+        return blocks(flows)
 
     def in_words(self) -> str:
-        return f"{self.reads().in_words()}: {self.share_bytes / 1000:g} kB over each connection"
+        each = self.connections_per_sender
+        return (
+            f"{self.rounds} blocks of {self.share_bytes / 1000:g} kB "
+            f"{f'over each of {each} connections ' if each > 1 else ''}"
+            f"from each of {self.senders} senders ({self.how()})"
+        )
 
 
 WORKLOADS.add(Shares)

@@ -16,6 +16,7 @@ class Staggered(Planned):
     """
 
     name: ClassVar = "staggered"
+    fills: ClassVar = True
     about: ClassVar = "long flows that begin one after another and end so, for fairness over time"
     senders: int = 5
     connections_per_sender: int = 1
@@ -28,7 +29,7 @@ class Staggered(Planned):
 
     def plan(self, ground: Ground) -> Plan:
         flows = staggered_flows(ground.senders, ground.receiver, self.interval_s)
-        return Plan(flows, self.asked, self.fresh, self.connections_per_sender)
+        return self.opened(flows)
 
     def in_words(self) -> str:
         return (

@@ -29,7 +29,6 @@ GENERATOR = {
     "planned": 3, "unfinished": 0, "opened": 0, "moments": 3, "late_moments": 0,
     "late_p50_ms": 0.1, "late_p99_ms": 0.2, "late_max_ms": 0.2, "turn_p99_ms": 0.1,
     "turn_max_ms": 0.2, "ran_share": 0.1, "waited_share": 0.0, "round_trips": 1.0,
-    "delay_ns": 400_000,
 }  # fmt: skip
 
 
@@ -70,22 +69,23 @@ def test_flows_over_real_sockets(asked: bool, fresh: bool) -> None:
         (f.src, f.dst, f.size_bytes, f.kind, f.group) for f in planned
     )
     assert sum(done["bytes"]["bytes"]) == sum(flow.size_bytes for flow in planned)
-    first_ns = min(flow["start_ns"] for flow in ended)
+    first_ns = min(flow["due_ns"] for flow in ended)
     for flow in ended:
         assert flow["start_ns"] < flow["end_ns"]
         assert flow["timeouts"] == 0
         # A busy machine has segments probed for again, and the loopback device drops what finds the
         # receiver's buffer full: what is counted is compared with the hosts' counters in test_run.
         assert flow["retransmitted"] >= 0
-        if flow["group"] < 9:
-            due_ns = first_ns + flow["group"] * 20 * MS
-            # How late it may be is for the generator's own check to say.
-            assert flow["start_ns"] == pytest.approx(due_ns, abs=500 * MS)
+        # How late it may be is for the generator's own check to say.
+        assert flow["start_ns"] >= flow["due_ns"]
+        if flow["group"] <= 9:
+            at_ns = next(f.at_ns for f in planned if f.group == flow["group"])
+            assert flow["due_ns"] - first_ns == at_ns
     started = sorted(ended, key=lambda flow: flow["start_ns"])
     assert [flow["group"] for flow in started] == sorted(flow.group for flow in planned)
     before_ns = max(flow["end_ns"] for flow in ended if flow["group"] == 9)
     (following,) = (flow for flow in ended if flow["group"] == 10)
-    assert following["start_ns"] >= before_ns + 30 * MS
+    assert following["due_ns"] == before_ns + 30 * MS
     generator = done["generator"]
     assert generator["unfinished"] == 0
     assert generator["planned"] == len(planned)
@@ -101,9 +101,9 @@ def test_flows_that_last_for_a_time() -> None:
     ]
     ended, done = generated(Plan(planned, connections=1))
     for flow in ended:
-        assert (flow["end_ns"] - flow["start_ns"]) / 1e9 == pytest.approx(0.6, abs=0.3)
+        assert flow["end_ns"] - flow["start_ns"] >= 600 * MS
         assert flow["bytes"] == sum(flow["received"]["bytes"]) > 1_000_000
-    assert ended[1]["start_ns"] - ended[0]["start_ns"] == pytest.approx(200 * MS, abs=100 * MS)
+    assert ended[1]["due_ns"] - ended[0]["due_ns"] == 200 * MS
     assert sum(done["bytes"]["bytes"]) == sum(flow["bytes"] for flow in ended)
 
 
@@ -170,9 +170,10 @@ def flow(start_ms: float, end_ms: float, size: int, **more: Any) -> dict[str, An
 
 
 def of(operations: Sequence[dict[str, Any]], **changes: Any) -> Any:
-    workload = {"name": "web-search", "senders": 2}
+    workload = {"name": "web-search", "senders": 2, "load": 0.5, "seconds": 10}
     record = data(
         operations=operations, generator=GENERATOR, flows=[],
+        idle_rtt_ms=data()["idle_rtt_ms"] | {"delay": 0.4},
         spec=data()["spec"] | {"workload": workload},
     )  # fmt: skip
     return run(**(record | changes))
@@ -184,6 +185,8 @@ def test_figures_by_size() -> None:
     others = [flow(0, 200, 1_000_000), flow(0, 400, 5_000_000), flow(0, 1, 64, kind="rpc")]
     found = {one.name: one.value for one in report.figures(of([*short, *others]))}
     assert found["flows"] == 103
+    frames = 100 * Wire().frames_bytes(99_999) + sum(map(Wire().frames_bytes, (1e6, 5e6)))
+    assert found["offered_load"] == pytest.approx(frames * 8 / 1e8 / 10)
     assert found["short_flows"] == 100
     assert found["short_fct_mean_ms"] == pytest.approx(50.5)
     assert (found["short_fct_p95_ms"], found["short_fct_p99_ms"]) == (95, 99)

@@ -49,7 +49,7 @@ def test_the_load_is_offered(
     name: str, fields: dict[str, float], seconds: float, load: float
 ) -> None:
     """In frames' bytes, over so long a time that the largest flows even out."""
-    flows = planned(name, load=load, seconds=seconds, **fields).flows
+    flows = planned(name, load=load, seconds=seconds, warm_up_s=0, **fields).flows
     frames_bytes = sum(GROUND.wire.frames_bytes(flow.size_bytes) for flow in flows)
     assert frames_bytes * 8 / seconds / GROUND.bottleneck_bps == pytest.approx(load, rel=0.03)
     assert {flow.dst for flow in flows} == {"r1"}
@@ -60,19 +60,29 @@ def test_the_load_is_offered(
 
 def test_the_load_of_answers_to_queries() -> None:
     for fan_out in (0, 3):
-        flows = planned("partition-aggregate", senders=8, seconds=500, fan_out=fan_out).flows
+        given = {"senders": 8, "seconds": 499, "warm_up_s": 1, "fan_out": fan_out}
+        flows = planned("partition-aggregate", **given).flows
         frames_bytes = sum(GROUND.wire.frames_bytes(flow.size_bytes) for flow in flows)
         assert frames_bytes * 8 / 500 / GROUND.bottleneck_bps == pytest.approx(0.3, rel=0.05)
 
 
 def test_rpcs_come_on_top() -> None:
-    fields = {"load": 0.5, "seconds": 100.0}
+    fields = {"load": 0.5, "seconds": 100.0, "warm_up_s": 0}
     without = planned("web-search", **fields)
     flows = planned("web-search", **fields, rpcs_per_s=200, rpc_bytes=64).flows
     assert [flow for flow in flows if flow.kind == "flow"] == without.flows
     rpcs = [flow for flow in flows if flow.kind == "rpc"]
     assert len(rpcs) == pytest.approx(20_000, rel=0.03)
     assert {flow.size_bytes for flow in rpcs} == {64}
+
+
+@pytest.mark.parametrize("name", ["web-search", "partition-aggregate"])
+def test_what_warms_up_does_not_count(name: str) -> None:
+    flows = planned(name, senders=8, seconds=20, warm_up_s=5).flows
+    assert {flow.counted for flow in flows} == {True, False}
+    for flow in flows:
+        assert flow.counted == (flow.at_ns >= 5e9)
+        assert flow.at_ns < 25e9
 
 
 def test_times_are_a_poisson_process() -> None:
@@ -209,6 +219,7 @@ def test_queries_and_their_deadlines() -> None:
         ("partition-aggregate", {"fan_out": "33"}, "fan_out must be 0 (all) to 32, the senders"),
         ("partition-aggregate", {"deadline_ms": "0"}, "deadline_ms must be more than 0, not 0"),
         ("staggered", {"interval_s": "0"}, "interval_s must be more than 0, not 0"),
+        ("web-search", {"warm_up_s": "-1"}, "warm_up_s must be at least 0, not -1"),
         ("shares", {"share_bytes": "0"}, "share_bytes must be at least 1, not 0"),
         ("shares", {"senders": "0"}, "senders must be at least 1, not 0"),
         ("all-to-all", {"rounds": "0"}, "rounds must be at least 1, not 0"),
@@ -227,7 +238,9 @@ def test_truths() -> None:
 
 
 def test_a_fixed_amount_from_each() -> None:
-    made = workloads.workload("shares", {"senders": 3, "share_bytes": 100, "rounds": 2})
-    assert "3 senders" in made.in_words()
-    reads = made.reads()  # type: ignore[attr-defined]
-    assert reads.shares() == [100, 100, 100]
+    """Each block is of as many shares as there are connections, and follows the one before."""
+    flows = planned("shares", connections_per_sender=2, share_bytes=100, rounds=2).flows
+    for number, after in ((0, None), (1, 0)):
+        group = [flow for flow in flows if flow.group == number]
+        assert Counter(flow.src for flow in group) == dict.fromkeys(HOSTS, 2)
+        assert {(flow.size_bytes, flow.after, flow.at_ns) for flow in group} == {(100, after, 0)}

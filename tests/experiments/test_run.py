@@ -134,10 +134,10 @@ def test_every_network_and_workload(words: str, operations: int | None, tmp_path
 
 
 PLANNED = {
-    "web-search": "--set load=0.5 seconds=2 scale=0.1 rpcs_per_s=50 rpc_bytes=200",
-    "data-mining": "--set load=0.3 seconds=2 scale=0.1 fresh=yes",
-    "fixed-size": "--set load=0.4 seconds=1 size_bytes=20000 asked=no",
-    "partition-aggregate": "--senders 16 --set seconds=2 deadline_ms=60",
+    "web-search": "--set load=0.5 seconds=2 warm_up_s=0.5 scale=0.1 rpcs_per_s=50 rpc_bytes=200",
+    "data-mining": "--set load=0.3 seconds=2 warm_up_s=0 scale=0.1 fresh=yes",
+    "fixed-size": "--set load=0.4 seconds=1 warm_up_s=0.2 size_bytes=20000 asked=no",
+    "partition-aggregate": "--senders 16 --set seconds=2 warm_up_s=0.5 deadline_ms=60",
     "staggered": "--senders 3 --set interval_s=1",
     "all-to-all": "--senders 3 --rounds 2 --rate 20 --set share_bytes=100000",
 }
@@ -153,13 +153,14 @@ def test_every_planned_workload(workload: str, tmp_path: Path) -> None:
     assert set(failed) <= DEPEND_ON_THE_MACHINE | {"generator kept up"}
     assert not run.has_background
     generator = run.data["generator"]
-    assert flat["flows"] == len(run.flows) == generator["planned"] > 0
+    warm_up = run.data["warm_up_flows"]
+    assert flat["flows"] == len(run.flows) == generator["planned"] - len(warm_up) > 0
     assert generator["unfinished"] == 0
     carried = sum(run.data["workload_bytes"]["bytes"])
-    assert carried == sum(flow["bytes"] for flow in run.flows)
+    assert carried == sum(flow["bytes"] for flow in (*run.flows, *warm_up))
     # What the kernel counts of each connection, and what it counts of each host.
-    assert sum(flow["timeouts"] for flow in run.flows) <= run.timeouts
-    again = sum(flow["retransmitted"] for flow in run.flows)
+    assert sum(flow["timeouts"] for flow in (*run.flows, *warm_up)) <= run.timeouts
+    again = sum(flow["retransmitted"] for flow in (*run.flows, *warm_up))
     assert again <= run.counted("Tcp.RetransSegs") + run.counted("TcpExt.TCPSynRetrans")
     assert again >= run.data["dropped"] / 2, "what is lost is sent again, mostly by the flow itself"
     slowdown = slowdowns(run)
