@@ -130,7 +130,10 @@ def load(folder: Path) -> Results:
             else figure_rows(folder, figure, panels)
         )
         if not rows:
-            raise ValueError(f"{folder}: nothing has been measured yet")
+            raise ValueError(
+                f"{folder}: nothing has been measured yet as {described.name} says; what is there "
+                "of other settings does not count"
+            )
         return Results(told["name"] or folder.name, figure, told["quick"], rows)
     return Results(folder.name, None, False, plain_rows(folder))
 
@@ -149,13 +152,18 @@ def _panels(name: str, figure: Figure) -> list[Panel]:
 
 
 def figure_rows(folder: Path, figure: Figure, panels: Sequence[Panel]) -> list[Row]:
-    """Return the rows of the runs of a figure that are there, with what ``panels`` draw."""
+    """Return the rows of the runs of a figure that are there, with what ``panels`` draw.
+
+    What was run in another setting, as before the figure was changed, is none of it.
+    """
     rows = []
     for job in sweep.plan(figure.model_copy(update={"lines": _known(figure)})):
         where = folder / job.folder
         if not (where / RECORD).exists():
             continue
         run = Run.load(where)
+        if sweep.decisive(run.data["spec"]) != sweep.decisive(job.spec.as_record()):
+            continue
         origin = origin_of(run, str(job.folder))
         rows += run_rows(
             run, job.line.name, job.x, job.repeat, origin, panels=panels, bin_s=figure.bin_s

@@ -225,7 +225,7 @@ def is_done(job: Job, out: Path, build: str | None = None) -> bool:
         return False
     if record.get("format") != FORMAT or not (folder / QUEUE).exists():
         return False
-    if _decisive(record["spec"]) != _decisive(job.spec.as_record()):
+    if decisive(record["spec"]) != decisive(job.spec.as_record()):
         return False
     if build is not None and record["environment"].get("switch_build") != build:
         return False
@@ -233,8 +233,9 @@ def is_done(job: Job, out: Path, build: str | None = None) -> bool:
     return is_valid or _void_before(folder) >= MOST_VOID
 
 
-def _decisive(spec: Mapping[str, Any]) -> Any:
-    """What decides a run, as JSON has it; where the switch lies does not."""
+def decisive(spec: Mapping[str, Any]) -> Any:
+    """Return what of a specification decides a run, as JSON has it; where the switch lies does
+    not."""
     return json.loads(json.dumps({**spec, "ovs_prefix": None}))
 
 

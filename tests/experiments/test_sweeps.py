@@ -85,6 +85,18 @@ def test_another_setting_is_another_run(tmp_path: Path) -> None:
     assert outcome.there == 8, "a title decides no run"
 
 
+def test_runs_of_another_setting_are_not_shown(tmp_path: Path) -> None:
+    measure(figure_made.figure(), tmp_path)
+    changed = figure_made.figure(hosts={"quickack": True})
+    measure(changed, tmp_path, minutes=0.0)
+    with pytest.raises(ValueError, match="nothing has been measured yet as sweep.json says"):
+        results.load(tmp_path)
+    # Of one line alone: the other's runs are still what the figure wants.
+    lines = [{"name": "reno", "paper": "TCP", "hosts": {"quickack": True}}, "weir"]
+    measure(figure_made.figure(lines=lines), tmp_path, minutes=0.0)
+    assert {row.line for row in results.load(tmp_path).rows} == {"weir"}
+
+
 def test_another_switch_is_another_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     measure(figure_made.figure(), tmp_path)
     monkeypatch.setattr(sweep, "find_prefix", lambda _: Path("/x/built-since"))
