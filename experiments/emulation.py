@@ -21,7 +21,7 @@ from typing import Any
 
 from controller import __version__ as controller_version
 from experiments.measure import captures, counters, observation, trace, validity
-from experiments.measure.machine import commit
+from experiments.measure.machine import code, commit
 from experiments.measure.record import FORMAT, QUEUE, RECORD
 from experiments.measure.sampling import Processors
 from experiments.network.acc import beneath
@@ -146,6 +146,7 @@ class Emulation:
             "date": datetime.now(UTC).isoformat(timespec="seconds"),
             "weir": controller_version,
             "commit": commit(),
+            "code": code(),
             "switch": self.bed.ovs.version(),
             "switch_build": self.bed.ovs.prefix.name,
             "kernel": platform.release(),

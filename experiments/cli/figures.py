@@ -32,7 +32,8 @@ as PAPER/NAME/figure.toml (docs/extending.md).
 
 _KEEP = """\
 Writes the medians and bands of DIR, and their provenance, beside the figure's own file, where
-'weir-experiment report' finds them: results.csv and provenance.json. That is what is committed.
+'weir-experiment report' finds them: results.csv and provenance.json. That is what is committed, so
+it must be the whole figure, measured by one state of the code, and that a committed one.
 """
 
 
@@ -431,6 +432,7 @@ def _keep(args: argparse.Namespace) -> int:
             raise ValueError(f"{folder}: {found.name} is no figure of this tree")
         if found.quick and not args.quick:
             raise ValueError(f"{folder}: is the quick variant; --quick keeps it nevertheless")
+        _require_one_state(found, folder)
         told = json.dumps(results.provenance(found), indent=2) + "\n"
         for entry in catalogue.entries():
             if entry.runs != found.name:
@@ -442,3 +444,29 @@ def _keep(args: argparse.Namespace) -> int:
             (entry.folder / catalogue.PROVENANCE).write_text(told)
             print(f"{entry.name}: {file}")
     return 0
+
+
+def _require_one_state(found: results.Results, folder: Path) -> None:
+    """Raise ValueError unless all of a figure is in ``folder``, measured by one committed state of
+    the code. Commits may differ that do not touch what measures."""
+    figure = catalogue.entry(found.name).figure
+    left = sweep.unfinished(figure.quickly() if found.quick else figure, folder)
+    again = f"weir-experiment run {found.name}{' --quick' if found.quick else ''} --out {folder}"
+    if left:
+        named = "; ".join(left[:3]) + ("; ..." if len(left) > 3 else "")
+        raise ValueError(
+            f"{folder}: {len(left)} of its runs are not there ({named}): {again} goes on"
+        )
+    commits = sorted({row.origin.commit for row in found.rows})
+    dirty = [commit for commit in commits if commit.endswith("-dirty")]
+    if dirty:
+        raise ValueError(
+            f"{folder}: measured with changes that are in no commit ({', '.join(dirty)}): commit "
+            f"them, remove {folder}, and measure again: {again}"
+        )
+    codes = {row.origin.code for row in found.rows}
+    if len(codes) > 1:
+        raise ValueError(
+            f"{folder}: measured by {len(codes)} states of the code (commits "
+            f"{', '.join(commits)}): {again} measures again what the present one has not"
+        )

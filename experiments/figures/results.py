@@ -36,6 +36,7 @@ class Origin:
     valid: bool = True
     void_because: str = ""
     commit: str = ""
+    code: str = ""
     weir: str = ""
     switch: str = ""
     kernel: str = ""
@@ -238,6 +239,7 @@ def origin_of(run: Run, folder: str) -> Origin:
         valid=run.is_valid,
         void_because="; ".join(check.name for check in run.checks if not check.holds),
         commit=environment.get("commit") or "",
+        code=environment.get("code", ""),
         weir=environment.get("weir", ""),
         switch=environment.get("switch_build", ""),
         kernel=environment.get("kernel", ""),
@@ -397,7 +399,7 @@ def provenance(results: Results) -> dict[str, Any]:
     """Return of what the results are, in sum: whatever differs between runs as a list."""
     origins = {(row.line, row.x, row.repeat): row.origin for row in results.rows}
     told: dict[str, Any] = {"figure": results.name, "quick": results.quick}
-    for name in ("commit", "weir", "switch", "kernel", "python", "processors", "hosts"):
+    for name in ("commit", "code", "weir", "switch", "kernel", "python", "processors", "hosts"):
         values = sorted({str(getattr(o, name)) for o in origins.values() if getattr(o, name)})
         told[name] = values[0] if len(values) == 1 else values
     when = sorted(o.measured_at for o in origins.values() if o.measured_at)

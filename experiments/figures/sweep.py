@@ -2,7 +2,8 @@
 
 A folder of results holds ``sweep.json`` (what was measured) and the raw data of every run:
 ``runs/LINE/AXIS=VALUE/REPEAT/``, or ``bench/REPEAT.json`` of a benchmark. What is there and valid
-is not measured again. Repeats have seeds of their own. A run that is void is kept as
+is not measured again, unless another switch or other code (``machine.code``) measured it. Repeats
+have seeds of their own. A run that is void is kept as
 ``REPEAT-void1`` and done again, unless MOST_VOID runs of its point were void already, by the rule
 of benchmarks (``bench.valid``); what is void and not done again stays in its place, and is counted.
 """
@@ -22,6 +23,7 @@ from experiments.bench.valid import MOST_VOID
 from experiments.figures import axes, catalogue
 from experiments.figures.spec import Figure, Line
 from experiments.hosts import hosts as hosts_named
+from experiments.measure.machine import code
 from experiments.measure.record import FORMAT, QUEUE, RECORD
 from experiments.runner import RunSpec, usual_host
 from experiments.schemes import available
@@ -198,6 +200,18 @@ _MAY_CHANGE = {
 """What of a figure decides no run."""
 
 
+def unfinished(figure: Figure, out: Path) -> list[str]:
+    """Return in words what of ``figure`` is not in ``out``, of what can be measured here."""
+    if figure.bench is not None:
+        files = [out / BENCH / f"{repeat}.json" for repeat in range(1, figure.repeats + 1)]
+        return [f"repeat {file.stem}" for file in files if not _is_measured(file)]
+    lacks = Outcome(missing=catalogue.missing(figure))
+    if "" in lacks.missing:
+        return [lacks.missing[""]]
+    possible = _possible(figure, lacks, lambda _: None)
+    return [job.in_words() for job in plan(possible) if not is_done(job, out)]
+
+
 def _possible(figure: Figure, outcome: Outcome, say: Say) -> Figure:
     """Return ``figure`` with those lines whose schemes there are here, and this kernel supports."""
     lines = []
@@ -213,10 +227,10 @@ def _possible(figure: Figure, outcome: Outcome, say: Say) -> Figure:
     return figure.model_copy(update={"lines": lines})
 
 
-def is_done(job: Job, out: Path, build: str | None = None) -> bool:
+def is_done(job: Job, out: Path, by: Mapping[str, str] | None = None) -> bool:
     """Whether a run is there, as it is wanted, and valid; or void, and was done again already.
 
-    With ``build`` only if the switch was this one.
+    With ``by`` only if the environment that it recorded has these values.
     """
     folder = out / job.folder
     try:
@@ -227,7 +241,7 @@ def is_done(job: Job, out: Path, build: str | None = None) -> bool:
         return False
     if decisive(record["spec"]) != decisive(job.spec.as_record()):
         return False
-    if build is not None and record["environment"].get("switch_build") != build:
+    if any(record["environment"].get(name) != value for name, value in (by or {}).items()):
         return False
     is_valid = all(check["holds"] for check in record["checks"])
     return is_valid or _void_before(folder) >= MOST_VOID
@@ -252,8 +266,8 @@ def _measure_runs(
     say: Say,
     end_s: float | None,
 ) -> None:
-    build = find_prefix(jobs[0].spec.ovs_prefix).name if jobs else None
-    todo = [job for job in jobs if not is_done(job, out, build)]
+    by = {"switch_build": find_prefix(jobs[0].spec.ovs_prefix).name, "code": code()} if jobs else {}
+    todo = [job for job in jobs if not is_done(job, out, by)]
     outcome.wanted, outcome.there = len(jobs), len(jobs) - len(todo)
     if outcome.there:
         say(f"{outcome.there} of {outcome.wanted} runs are there already")

@@ -1,15 +1,19 @@
-"""What measures: the commit of this tree, and other users of the machine's processors."""
+"""Provenance of a measurement: the commit and the code of this tree, and other users of the
+machine's processors."""
 
+import hashlib
 import os
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 import psutil
 
+import controller
+import testbed
 from experiments.measure.sampling import share_of_processors
 
 # Less than these is not worth a word.
@@ -29,6 +33,35 @@ def commit() -> str | None:
     except (OSError, subprocess.SubprocessError):
         return None
     return found.stdout.strip() or None
+
+
+# Of experiments: what decides a run. Figures, reports and commands only read its record.
+_DECISIVE = (
+    "emulation.py", "hosts", "measure", "network", "runner.py", "schemes", "traffic", "workloads",
+)  # fmt: skip
+
+
+@cache
+def code(*more: str) -> str:
+    """Return twelve letters that stand for the code that decides what a run measures: controller,
+    test bed, and of the experiments the runs', with ``more`` of their files and folders.
+
+    Commits that change nothing else, as a figure's text, have the same.
+    """
+    experiments = Path(__file__).resolve().parents[1]
+    tops = [Path(package.__path__[0]).resolve() for package in (controller, testbed)]
+    return _digest([*tops, *(experiments / name for name in (*_DECISIVE, *more))])
+
+
+def _digest(tops: Sequence[Path]) -> str:
+    told = hashlib.sha256()
+    for top in tops:
+        files = top.rglob("*") if top.is_dir() else [top]
+        for file in sorted(one for one in files if one.is_file()):
+            if "__pycache__" not in file.parts:
+                told.update(f"{file.relative_to(top.parent)}\0".encode())
+                told.update(hashlib.sha256(file.read_bytes()).digest())
+    return told.hexdigest()[:12]
 
 
 @dataclass(frozen=True)

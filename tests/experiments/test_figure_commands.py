@@ -161,24 +161,59 @@ def test_data_and_pictures_of_plain_runs(asked: list[RunSpec]) -> None:
     assert Path("out/report.png").exists()
 
 
-def test_what_is_kept_lies_beside_the_figure(
-    asked: list[RunSpec], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+@pytest.fixture
+def mine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """The folder of a figure of one's own, mine-fig1."""
     folder = tmp_path / "mine" / "fig1"
     folder.mkdir(parents=True)
     lines = ['title = "T"', 'lines = ["reno"]', "repeats = 2", "[sweep]", 'axis = "senders"']
     lines += ["values = [2]", "[[panels]]", 'metric = "goodput_mbps"']
     (folder / "figure.toml").write_text("\n".join(lines))
     monkeypatch.setenv(catalogue.EXTRA, str(tmp_path))
+    return folder
+
+
+def test_what_is_kept_is_whole_and_of_one_state(
+    asked: list[RunSpec], mine: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = Path("build/figures/mine-fig1")
+    assert cli.main(["run", "mine-fig1", "--repeat", "1"]) == 0
+    assert len(asked) == 1
+    assert cli.main(["keep", str(out)]) == 2
+    assert "1 of its runs are not there (reno, 2, repeat 2)" in capsys.readouterr().err
+    assert cli.main(["run", "mine-fig1"]) == 0
+    first, second = sorted(out.rglob(RECORD))
+
+    def measured_by(file: Path, commit: str, code: str) -> None:
+        record = json.loads(file.read_text())
+        record["environment"] |= {"commit": commit, "code": code}
+        file.write_text(json.dumps(record))
+
+    measured_by(first, "c0ffee", "a")
+    for commit, code, complaint in (
+        ("c0ffee-dirty", "a", "with changes that are in no commit (c0ffee-dirty)"),
+        ("decade", "b", "by 2 states of the code (commits c0ffee, decade)"),
+    ):
+        measured_by(second, commit, code)
+        assert cli.main(["keep", str(out)]) == 2
+        assert complaint in capsys.readouterr().err
+    assert not (mine / catalogue.RESULTS).exists()
+    # Of another commit, but by the same code.
+    measured_by(second, "decade", "a")
+    assert cli.main(["keep", str(out)]) == 0
+    assert json.loads((mine / catalogue.PROVENANCE).read_text())["commit"] == ["c0ffee", "decade"]
+
+
+def test_what_is_kept_lies_beside_the_figure(asked: list[RunSpec], mine: Path) -> None:
     assert cli.main(["run", "mine-fig1"]) == 0
     assert len(asked) == 2
     assert cli.main(["keep", "build/figures/mine-fig1"]) == 0
-    kept = (folder / catalogue.RESULTS).read_text().splitlines()
+    kept = (mine / catalogue.RESULTS).read_text().splitlines()
     assert kept == [
         "line,x,t,metric,median,low,high,runs,void",
         "reno,2,,goodput_mbps,53.333,53.333,53.333,2,0",
     ]
-    assert json.loads((folder / catalogue.PROVENANCE).read_text())["runs"] == 2
+    assert json.loads((mine / catalogue.PROVENANCE).read_text())["runs"] == 2
     assert cli.main(["run", "mine-fig1", "--quick"]) == 0
     assert cli.main(["keep", "build/figures/mine-fig1-quick"]) == 2, "the quick variant is not kept"
 

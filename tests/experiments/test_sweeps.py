@@ -27,6 +27,7 @@ class Machine:
     def __init__(self) -> None:
         self.asked: list[RunSpec] = []
         self.statuses: Callable[[int], int] = lambda _: 0
+        self.code = "as it is"
 
     def run(self, spec: RunSpec, out: Path, *, log: Path | None = None) -> int:
         assert log is not None
@@ -40,7 +41,8 @@ class Machine:
         written = recorded.data(spec.scheme, spec=spec.as_record())
         seed = spec.as_record()["workload"]["seed"]
         written["operations"][1]["end_ns"] += seed * recorded.MS
-        written["environment"] |= {"commit": "c0ffee", "switch_build": "built"}
+        environment = {"commit": "c0ffee", "switch_build": "built", "code": self.code}
+        written["environment"] |= environment
         if status == runner.VOID:
             written["checks"].append(VOID_CHECK)
         (out / RECORD).write_text(json.dumps(written))
@@ -53,6 +55,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
     made = Machine()
     monkeypatch.setattr(runner, "run", made.run)
     monkeypatch.setattr(sweep, "find_prefix", lambda _: Path("/x/built"))
+    monkeypatch.setattr(sweep, "code", lambda: made.code)
     return made
 
 
@@ -102,6 +105,15 @@ def test_another_switch_is_another_run(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(sweep, "find_prefix", lambda _: Path("/x/built-since"))
     outcome, _ = measure(figure_made.figure(), tmp_path)
     assert outcome.there == 0
+
+
+def test_other_code_is_another_run(machine: Machine, tmp_path: Path) -> None:
+    measure(figure_made.figure(), tmp_path)
+    machine.code = "changed"
+    outcome, _ = measure(figure_made.figure(), tmp_path)
+    assert (outcome.there, outcome.done) == (0, 8)
+    told = results.provenance(results.load(tmp_path))
+    assert (told["commit"], told["code"]) == ("c0ffee", "changed")
 
 
 def test_a_half_written_record_is_measured_again(tmp_path: Path) -> None:
