@@ -16,7 +16,7 @@ from rich.table import Table
 
 from experiments.bench import sandboxed
 from experiments.bench.suites import SUITES, Group, Suite
-from experiments.measure.machine import commit
+from experiments.measure.machine import code, commit
 from experiments.report import bench_picture
 from experiments.report.goodputs import goodputs
 from testbed.ovs import find_prefix
@@ -52,6 +52,27 @@ class Comparison:
         return [name for name in self.schemes or group.schemes if name in group.known]
 
 
+def asked(
+    suite: str, only: Sequence[str], comparison: Comparison, *, quick: bool
+) -> dict[str, str]:
+    """Return what decides the figures of a benchmark, as these are written down with it."""
+    return {
+        "asked.suite": suite,
+        "asked.groups": " ".join(only or SUITES.named(suite).groups),
+        "asked.schemes": " ".join(comparison.schemes or ()) or "each group's own",
+        "asked.repeats": str(comparison.repeats),
+        "asked.hosts": json.dumps(dict(comparison.host), sort_keys=True),
+        "asked.quick": str(quick).lower(),
+    }
+
+
+def state(suite: str) -> dict[str, str]:
+    """Return what measures, as figures of ``suite`` are written down with it: the code, and the
+    switch if it has one."""
+    switch = {"switch": find_prefix().name} if SUITES.named(suite).has_switch else {}
+    return {"code": code("bench"), **switch}
+
+
 def run(
     suite: str,
     only: Sequence[str],
@@ -69,9 +90,8 @@ def run(
     benchmark = SUITES.named(suite)
     wanted = list(only or benchmark.groups)
     comparison.require_known(benchmark, wanted)
-    figures: dict[str, object] = _machine()
-    if benchmark.has_switch:
-        figures["switch"] = find_prefix().name
+    figures: dict[str, object] = _machine() | state(suite)
+    figures |= asked(suite, wanted, comparison, quick=quick)
     failed = []
     measured: dict[str, dict[str, Any]] = {}
     for name in wanted:

@@ -102,9 +102,7 @@ def run(args: argparse.Namespace, command: argparse.ArgumentParser) -> int:
     for name in dict.fromkeys(named):
         if end_s is not None:
             args.minutes = max(0.0, (end_s - time.monotonic()) / 60)
-        figure, called, out = _figure(name, args)
-        if len(named) > 1 and args.out != Path("build/run"):
-            out = args.out / called
+        figure, called, out = _figure(name, args, alone=len(named) == 1)
         drawn = figure if name not in catalogue.names() else catalogue.entry(name).figure
         try:
             found = _measure(figure, called, out, args, drawn)
@@ -128,9 +126,9 @@ _FIGURES_OWN = (
 )  # fmt: skip
 
 
-def _figure(name: str, args: argparse.Namespace) -> tuple[Figure, str, Path]:
+def _figure(name: str, args: argparse.Namespace, *, alone: bool) -> tuple[Figure, str, Path]:
     """Return the figure called ``name``, or of that file, as ``args`` wants it, what it is called,
-    and where its results go."""
+    and where its results go: if it is ``alone``, to --out itself."""
     is_file = Path(name).suffix in (".toml", ".yaml", ".yml")
     if is_file:
         figure, called, folder = read(Path(name)), Path(name).stem, SWEEPS
@@ -140,8 +138,10 @@ def _figure(name: str, args: argparse.Namespace) -> tuple[Figure, str, Path]:
     if args.quick:
         figure = figure.quickly()
     figure = _chosen(figure, args)
-    out = folder / (f"{called}-quick" if args.quick else called)
-    return figure, called, out if args.out == Path("build/run") else args.out
+    own = f"{called}-quick" if args.quick else called
+    if args.out == Path("build/run"):
+        return figure, called, folder / own
+    return figure, called, args.out if alone else args.out / own
 
 
 def _chosen(figure: Figure, args: argparse.Namespace) -> Figure:

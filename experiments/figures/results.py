@@ -126,7 +126,7 @@ def load(folder: Path) -> Results:
             raise ValueError(f"{described} is of another version: measure it again") from wrong
         panels = _panels(told["name"], figure)
         rows = (
-            bench_rows(told["name"], folder)
+            bench_rows(told["name"], folder, figure)
             if figure.bench
             else figure_rows(folder, figure, panels)
         )
@@ -264,9 +264,9 @@ def _percent(share: float | None) -> float | None:
     return None if share is None else round(100 * share, 2)
 
 
-def bench_rows(name: str, folder: Path) -> list[Row]:
-    """Return the rows of what a benchmark has measured, by the patterns of the figure called
-    ``name`` and of others that draw the same."""
+def bench_rows(name: str, folder: Path, figure: Figure) -> list[Row]:
+    """Return the rows of what a benchmark has measured as ``figure`` asks for it, by the patterns
+    of the figure called ``name`` and of others that draw the same."""
     rows = []
     benches = [
         entry.figure.bench
@@ -276,8 +276,11 @@ def bench_rows(name: str, folder: Path) -> list[Row]:
     for file in sorted((folder / sweep.BENCH).glob("*.json")):
         repeat = int(file.stem)
         flat = json.loads(file.read_text())
+        if not sweep.has(flat, sweep.asked(figure)):
+            continue
         origin = Origin(
             commit=flat.get("commit", ""),
+            code=flat.get("code", ""),
             switch=flat.get("switch", ""),
             kernel=flat.get("machine.kernel", ""),
             processors=flat.get("machine.processors"),

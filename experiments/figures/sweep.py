@@ -155,6 +155,7 @@ def measure(
     if "" in outcome.missing:
         return outcome
     figure = _possible(figure, outcome, say)
+    _require_same(out, name, quick=quick)
     described = {"name": name, "quick": quick, "figure": with_earlier(whole, out).model_dump()}
     (out / SWEEP).write_text(json.dumps(described, indent=2) + "\n")
     end_s = None if minutes is None else begun + 60 * minutes
@@ -164,6 +165,18 @@ def measure(
         _measure_runs(plan(figure, ovs_prefix=ovs_prefix), figure, out, outcome, say, end_s)
     outcome.seconds = time.monotonic() - begun
     return outcome
+
+
+def _require_same(out: Path, name: str, *, quick: bool) -> None:
+    """Raise ValueError where ``out`` has results of another figure, or of the other variant."""
+    try:
+        told = json.loads((out / SWEEP).read_text())
+        earlier = (told["name"], told["quick"])
+    except (OSError, ValueError, KeyError):
+        return
+    if earlier != (name, quick):
+        variant = "the quick variant of " if earlier[1] else ""
+        raise ValueError(f"{out} has results of {variant}{earlier[0]}: choose another --out")
 
 
 def with_earlier(figure: Figure, out: Path) -> Figure:
@@ -203,8 +216,8 @@ _MAY_CHANGE = {
 def unfinished(figure: Figure, out: Path) -> list[str]:
     """Return in words what of ``figure`` is not in ``out``, of what can be measured here."""
     if figure.bench is not None:
-        files = [out / BENCH / f"{repeat}.json" for repeat in range(1, figure.repeats + 1)]
-        return [f"repeat {file.stem}" for file in files if not _is_measured(file)]
+        files = bench_files(figure, out)
+        return [f"repeat {n}" for n, file in files.items() if not _is_measured(file, asked(figure))]
     lacks = Outcome(missing=catalogue.missing(figure))
     if "" in lacks.missing:
         return [lacks.missing[""]]
@@ -331,8 +344,9 @@ def _measure_bench(
     assert bench is not None
     outcome.wanted = figure.repeats
     pace = Pace(figure.run_s)
-    files = [out / BENCH / f"{repeat}.json" for repeat in range(1, figure.repeats + 1)]
-    todo = [file for file in files if not _is_measured(file)]
+    files = bench_files(figure, out)
+    wanted = asked(figure) | measuring.state(bench.suite)
+    todo = [file for file in files.values() if not _is_measured(file, wanted)]
     outcome.there = len(files) - len(todo)
     for number, file in enumerate(todo):
         if end_s is not None and time.monotonic() > end_s:
@@ -343,10 +357,9 @@ def _measure_bench(
         say(f"{what}: begins; {left} left")
         file.parent.mkdir(parents=True, exist_ok=True)
         began = time.monotonic()
-        comparison = measuring.Comparison(bench.schemes, 1)
         with (out / "bench.log").open("a") as log, contextlib.redirect_stdout(log):
             status = measuring.run(
-                bench.suite, bench.groups, file, comparison, quick=bench.suites_quick
+                bench.suite, bench.groups, file, _compared(figure), quick=bench.suites_quick
             )
         pace.took(("", 0.0), time.monotonic() - began)
         if status in INTERRUPTED:
@@ -360,11 +373,36 @@ def _measure_bench(
             say(f"{what}: done")
 
 
-def _is_measured(file: Path) -> bool:
+def bench_files(figure: Figure, out: Path) -> dict[int, Path]:
+    """Return where the repeats of a benchmark's figure are written down."""
+    return {n: out / BENCH / f"{n}.json" for n in range(1, figure.repeats + 1)}
+
+
+def asked(figure: Figure) -> dict[str, str]:
+    """Return what a benchmark's figure asks for, as ``measuring.run`` writes it down."""
+    bench = figure.bench
+    assert bench is not None
+    return measuring.asked(
+        bench.suite, bench.groups, _compared(figure), quick=bench.suites_quick
+    )
+
+
+def _compared(figure: Figure) -> measuring.Comparison:
+    assert figure.bench is not None
+    return measuring.Comparison(figure.bench.schemes, 1)
+
+
+def has(flat: Mapping[str, Any], wanted: Mapping[str, str]) -> bool:
+    """Whether a benchmark's figures were written down with these values."""
+    return all(flat.get(name) == value for name, value in wanted.items())
+
+
+def _is_measured(file: Path, wanted: Mapping[str, str]) -> bool:
     try:
-        return not json.loads(file.read_text()).get("failed")
+        flat = json.loads(file.read_text())
     except (OSError, json.JSONDecodeError):
         return False
+    return not flat.get("failed") and has(flat, wanted)
 
 
 class Pace:

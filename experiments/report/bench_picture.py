@@ -25,7 +25,9 @@ _UNITS = (
 )  # fmt: skip
 _BY_N = re.compile(r"(?P<before>.*)_n(?P<n>\d+)(?P<after>(?:_.*)?)")
 # Not results: what describes the machine and the measurement.
-_LEFT_OUT = re.compile(r"machine\..*|measured_at|commit|switch|failed|checks.*|.*_samples.*")
+_LEFT_OUT = re.compile(
+    r"machine\..*|asked\..*|measured_at|commit|code|switch|failed|checks.*|.*_samples.*"
+)
 _MOST_BARS = 40
 _LEAST_CURVE = 3
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7F7F7F")

@@ -12,6 +12,7 @@ import pytest
 import figure_made
 import recorded
 from experiments import runner
+from experiments.bench import measuring
 from experiments.figures import results, sweep
 from experiments.figures.compare import compare
 from experiments.figures.spec import Figure
@@ -269,6 +270,71 @@ def test_differences_have_bands(tmp_path: Path) -> None:
     assert not compare(a, a, ["goodput_mbps"])[0].differs
     with pytest.raises(ValueError, match="have no valid runs of the same line"):
         compare(a, b, ["beauty"])
+
+
+class Benchmark:
+    """Stands in for the measuring of a benchmark: with what it was asked for."""
+
+    def __init__(self) -> None:
+        self.asked: list[measuring.Comparison] = []
+        self.state = {"code": "as it is"}
+
+    def run(
+        self, suite: str, only: Any, out: Path, comparison: measuring.Comparison, *, quick: bool
+    ) -> int:
+        self.asked.append(comparison)
+        flat = {"lttp_goodput_mbps_n6_64k": 80.0 + len(self.asked), "failed": "", **self.state}
+        flat |= measuring.asked(suite, only, comparison, quick=quick)
+        out.write_text(json.dumps(flat))
+        return 0
+
+
+@pytest.fixture
+def benchmark(monkeypatch: pytest.MonkeyPatch) -> Benchmark:
+    made = Benchmark()
+    monkeypatch.setattr(measuring, "run", made.run)
+    monkeypatch.setattr(measuring, "state", lambda _: made.state)
+    return made
+
+
+def of_benchmark(**changes: Any) -> Figure:
+    bench = {"suite": "lttp", "groups": ["n6"], "patterns": {"mbps": r"(?P<line>lttp)_.*_64k"}}
+    return figure_made.figure(
+        lines=["lttp"], sweep=None, panels=[{"metric": "mbps"}], quick={}, bench=bench | changes
+    )
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"groups": ["n1", "n6"]}, {"schemes": ["lttp"]}, {"suites_quick": True}],
+)
+def test_a_benchmark_is_measured_again_where_more_than_its_name_differs(
+    changes: dict[str, Any], benchmark: Benchmark, tmp_path: Path
+) -> None:
+    measure(of_benchmark(), tmp_path)
+    assert len(benchmark.asked) == 2
+    assert measure(of_benchmark(), tmp_path)[0].there == 2
+    assert len(results.load(tmp_path).rows) == 2
+    other = of_benchmark(**changes)
+    measure(other, tmp_path, minutes=0.0)
+    with pytest.raises(ValueError, match="nothing has been measured yet"):
+        results.load(tmp_path)
+    assert measure(other, tmp_path)[0].done == 2
+
+
+def test_a_benchmark_is_measured_again_by_other_code(
+    benchmark: Benchmark, tmp_path: Path
+) -> None:
+    measure(of_benchmark(), tmp_path)
+    benchmark.state = {"code": "changed"}
+    assert measure(of_benchmark(), tmp_path)[0].done == 2
+    assert {row.origin.code for row in results.load(tmp_path).rows} == {"changed"}
+
+
+def test_the_quick_variant_goes_elsewhere(tmp_path: Path) -> None:
+    measure(figure_made.figure(), tmp_path)
+    with pytest.raises(ValueError, match=r"has results of made: choose another --out"):
+        measure(figure_made.figure().quickly(), tmp_path, quick=True)
 
 
 def test_a_benchmark_s_figures_become_rows() -> None:
