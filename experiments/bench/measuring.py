@@ -26,12 +26,14 @@ _VOID = re.compile(r"(^|[_.])void_(runs|turns)(_|$)")
 
 @dataclass(frozen=True)
 class Comparison:
-    """The schemes to compare (None: those of each group), how often each is run, and the fields
-    of HostSettings that its hosts have."""
+    """The schemes to compare (None: those of each group), how often each is run, the fields of
+    HostSettings that its hosts have, and the ``seed`` of the first run: a further one has one more.
+    """
 
     schemes: Sequence[str] | None = None
     repeats: int = 3
     host: Mapping[str, Any] = field(default_factory=dict)
+    seed: int = 1
 
     def __post_init__(self) -> None:
         if self.repeats < 1:
@@ -61,6 +63,7 @@ def asked(
         "asked.groups": " ".join(only or SUITES.named(suite).groups),
         "asked.schemes": " ".join(comparison.schemes or ()) or "each group's own",
         "asked.repeats": str(comparison.repeats),
+        "asked.seed": str(comparison.seed),
         "asked.hosts": json.dumps(dict(comparison.host), sort_keys=True),
         "asked.quick": str(quick).lower(),
     }
@@ -100,6 +103,8 @@ def run(
         if (quick and group.quick is None) or (group.schemes and not schemes):
             continue
         arguments = {**group.arguments, **(group.quick or {} if quick else {})}
+        if group.seeded:
+            arguments["seed"] = comparison.seed
         if group.schemes:
             records = str((out.with_suffix("") / name).resolve())
             arguments |= {"schemes": schemes, "repeats": comparison.repeats}

@@ -276,9 +276,10 @@ def bench_rows(name: str, folder: Path, figure: Figure) -> list[Row]:
     for file in sorted((folder / sweep.BENCH).glob("*.json")):
         repeat = int(file.stem)
         flat = json.loads(file.read_text())
-        if not sweep.has(flat, sweep.asked(figure)):
+        if not sweep.has(flat, sweep.asked(figure, repeat)):
             continue
         origin = Origin(
+            seed=figure.seed + repeat - 1,
             commit=flat.get("commit", ""),
             code=flat.get("code", ""),
             switch=flat.get("switch", ""),

@@ -217,7 +217,9 @@ def unfinished(figure: Figure, out: Path) -> list[str]:
     """Return in words what of ``figure`` is not in ``out``, of what can be measured here."""
     if figure.bench is not None:
         files = bench_files(figure, out)
-        return [f"repeat {n}" for n, file in files.items() if not _is_measured(file, asked(figure))]
+        return [
+            f"repeat {n}" for n, file in files.items() if not _is_measured(file, asked(figure, n))
+        ]
     lacks = Outcome(missing=catalogue.missing(figure))
     if "" in lacks.missing:
         return [lacks.missing[""]]
@@ -345,10 +347,11 @@ def _measure_bench(
     outcome.wanted = figure.repeats
     pace = Pace(figure.run_s)
     files = bench_files(figure, out)
-    wanted = asked(figure) | measuring.state(bench.suite)
-    todo = [file for file in files.values() if not _is_measured(file, wanted)]
+    by = measuring.state(bench.suite)
+    todo = [n for n, file in files.items() if not _is_measured(file, asked(figure, n) | by)]
     outcome.there = len(files) - len(todo)
-    for number, file in enumerate(todo):
+    for number, repeat in enumerate(todo):
+        file = files[repeat]
         if end_s is not None and time.monotonic() > end_s:
             say("the time is over; the same command goes on with the others")
             return
@@ -359,14 +362,14 @@ def _measure_bench(
         began = time.monotonic()
         with (out / "bench.log").open("a") as log, contextlib.redirect_stdout(log):
             status = measuring.run(
-                bench.suite, bench.groups, file, _compared(figure), quick=bench.suites_quick
+                bench.suite, bench.groups, file, _compared(figure, repeat), quick=bench.suites_quick
             )
         pace.took(("", 0.0), time.monotonic() - began)
         if status in INTERRUPTED:
             outcome.status = status
             return
         if status:
-            outcome.failed.append(f"bench {bench.suite}, repeat {file.stem}")
+            outcome.failed.append(f"bench {bench.suite}, repeat {repeat}")
             say(f"{what}: parts of it failed")
         else:
             outcome.done += 1
@@ -378,18 +381,17 @@ def bench_files(figure: Figure, out: Path) -> dict[int, Path]:
     return {n: out / BENCH / f"{n}.json" for n in range(1, figure.repeats + 1)}
 
 
-def asked(figure: Figure) -> dict[str, str]:
+def asked(figure: Figure, repeat: int) -> dict[str, str]:
     """Return what a benchmark's figure asks for, as ``measuring.run`` writes it down."""
     bench = figure.bench
     assert bench is not None
-    return measuring.asked(
-        bench.suite, bench.groups, _compared(figure), quick=bench.suites_quick
-    )
+    compared = _compared(figure, repeat)
+    return measuring.asked(bench.suite, bench.groups, compared, quick=bench.suites_quick)
 
 
-def _compared(figure: Figure) -> measuring.Comparison:
+def _compared(figure: Figure, repeat: int) -> measuring.Comparison:
     assert figure.bench is not None
-    return measuring.Comparison(figure.bench.schemes, 1)
+    return measuring.Comparison(figure.bench.schemes, 1, seed=figure.seed + repeat - 1)
 
 
 def has(flat: Mapping[str, Any], wanted: Mapping[str, str]) -> bool:

@@ -1,5 +1,8 @@
 """What benchmarks of DFCP make of what was measured."""
 
+from contextlib import nullcontext
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -7,6 +10,7 @@ import pytest
 from experiments.bench.sandboxed import Incomplete
 from experiments.bench.transport import dfcp, dfcp_sharing, dfcp_updates
 from experiments.measure import undisturbed
+from experiments.network.long_link import LongLink
 
 
 def test_shares_are_of_what_loss_and_headers_leave(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -32,6 +36,20 @@ def test_shares_are_of_what_loss_and_headers_leave(monkeypatch: pytest.MonkeyPat
         "cubic_void_runs_loss10_rtt50": 0,
     }
     assert "share 0.942" in told[0]
+
+
+def test_links_lose_other_packets_with_another_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[int] = []
+
+    def trial(_bed: Any, link: LongLink, *_: Any) -> dict[str, Any]:
+        drawn.append(link.seed)
+        return {}
+
+    monkeypatch.setattr(dfcp, "dumbbell", lambda: nullcontext(SimpleNamespace(run_dir=Path("/"))))
+    monkeypatch.setattr(dfcp, "_trial", trial)
+    for seed in (1, 2):
+        dfcp.measure([0.1, 1.0], [10, 50], [], seed)
+    assert drawn == list(range(1, 11))
 
 
 def test_a_link_without_a_valid_run_has_no_figure(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,9 @@
 """The benchmarks of LTTP: what figures are called and made of, and which runs count."""
 
 import json
+from contextlib import nullcontext
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,6 +16,7 @@ from experiments.measure import received
 from experiments.measure.validity import all_carried
 from experiments.report.goodputs import goodputs
 from experiments.statistics import jain
+from experiments.traffic.reader import IncastSpec
 
 ARGUMENTS: dict[str, Any] = {
     "servers": 6,
@@ -45,6 +49,7 @@ def sandboxes(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         assert module == fetches.__name__
         asked = fetches.RunsSpec(**json.loads(spec))
         found["asked"].append((asked.tcp, list(asked.contenders)))
+        found["seed"] = asked.seed
         answer = found[asked.tcp]
         if isinstance(answer, Exception):
             raise answer
@@ -78,6 +83,29 @@ def test_the_figures_and_their_names(sandboxes: dict[str, Any]) -> None:
     }
     assert {name: figures[name] for name in expected} == pytest.approx(expected)
     assert "reno_overhead_pct_n6_64k" not in figures
+
+
+def test_each_run_has_a_seed_of_its_own(
+    sandboxes: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sandboxes["reno"] = [recorded("reno", 80)] * 2
+    lttp.run(lambda _: None, **ARGUMENTS | {"schemes": ["reno"], "seed": 5})
+    assert sandboxes["seed"] == 5
+    asked: list[IncastSpec] = []
+    done = {"rounds": [{"start_ns": 0, "end_ns": 5}, {"start_ns": 6, "end_ns": 9}]}
+
+    def reader(_bed: Any, spec: IncastSpec, _log: Any) -> Any:
+        asked.append(spec)
+        return nullcontext(SimpleNamespace(messages=lambda: [done]))
+
+    monkeypatch.setattr(fetches.reads, "responders", lambda *_: nullcontext())
+    monkeypatch.setattr(fetches.reads, "reader", reader)
+    network = object.__new__(fetches.Network)
+    network.bed = SimpleNamespace(roles=SimpleNamespace(senders=["h1"]))  # type: ignore[assignment]
+    network.spec = fetches.RunsSpec(6, [1000], ["reno"], "reno", 2, "/nowhere", seed=5)
+    network.log = Path("/nowhere")
+    assert network._read(1000, 2, 6)["seed"] == 6
+    assert asked[0].seed == 6
 
 
 def test_figures_of_another_rate_say_so(sandboxes: dict[str, Any]) -> None:
@@ -232,8 +260,11 @@ def test_a_quick_benchmark_is_a_part_of_the_whole(
         return {"figures": {}, "failed": []}
 
     monkeypatch.setattr(measuring.sandboxed, "result", result)
-    assert measuring.run("lttp", [], tmp_path / "lttp.json", quick=True) == 0
+    comparison = measuring.Comparison(seed=7)
+    assert measuring.run("lttp", [], tmp_path / "lttp.json", comparison, quick=True) == 0
     assert list(asked) == ["n1", "n6", "n40", "fairness", "loopback"]
+    assert asked["n6"]["seed"] == 7
+    assert "seed" not in asked["fairness"], "nothing is drawn there"
     assert asked["n6"]["sizes_kb"] == [64, 256]
     assert asked["n6"]["schemes"] == [*lttp.over_lttp(), "reno", "dctcp"]
     assert asked["n6"]["repeats"] == 3

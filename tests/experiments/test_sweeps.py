@@ -297,11 +297,12 @@ def benchmark(monkeypatch: pytest.MonkeyPatch) -> Benchmark:
     return made
 
 
-def of_benchmark(**changes: Any) -> Figure:
+def of_benchmark(seed: int = 1, **changes: Any) -> Figure:
     bench = {"suite": "lttp", "groups": ["n6"], "patterns": {"mbps": r"(?P<line>lttp)_.*_64k"}}
     return figure_made.figure(
-        lines=["lttp"], sweep=None, panels=[{"metric": "mbps"}], quick={}, bench=bench | changes
-    )
+        lines=["lttp"], sweep=None, panels=[{"metric": "mbps"}], quick={}, seed=seed,
+        bench=bench | changes,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -320,6 +321,14 @@ def test_a_benchmark_is_measured_again_where_more_than_its_name_differs(
     with pytest.raises(ValueError, match="nothing has been measured yet"):
         results.load(tmp_path)
     assert measure(other, tmp_path)[0].done == 2
+
+
+def test_repeats_of_a_benchmark_have_seeds_of_their_own(
+    benchmark: Benchmark, tmp_path: Path
+) -> None:
+    measure(of_benchmark(seed=5), tmp_path)
+    assert [one.seed for one in benchmark.asked] == [5, 6]
+    assert {row.origin.seed for row in results.load(tmp_path).rows} == {5, 6}
 
 
 def test_a_benchmark_is_measured_again_by_other_code(

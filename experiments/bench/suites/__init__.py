@@ -22,6 +22,7 @@ class Group:
     ``schemes`` are those that it compares. It then takes three more arguments: ``schemes``, some or
     all of these, ``repeats`` and ``records``, the folder for the records of runs. ``also`` are
     schemes that it compares only if one asks for them.
+    ``seeded`` says that something in it is drawn: it then takes ``seed``, the first run's.
     ``quick``, if not None, is what of ``arguments`` differs in a short benchmark. What is
     ``tabled`` is in a table of the whole suite instead of the list.
     """
@@ -32,6 +33,7 @@ class Group:
     also: Sequence[str] = ()
     quick: Mapping[str, Any] | None = None
     tabled: bool = False
+    seeded: bool = False
 
     @property
     def known(self) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ SUITES.add(
             "links": Group(
                 "experiments.bench.transport.dfcp",
                 quick={"losses_pct": (1.0,), "rtts_ms": (0, 50), "tcps": ("bbr",)},
+                seeded=True,
             ),
             "codes": Group("experiments.bench.transport.dfcp_codes", quick={"losses_pct": (5.0,)}),
             "updates": Group("experiments.bench.transport.dfcp_updates", quick={"joins": 20}),

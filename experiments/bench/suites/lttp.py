@@ -21,6 +21,7 @@ def _group(servers: int) -> Group:
         (*over_lttp(), *without_regulation()),
         quick,
         tabled=True,
+        seeded=True,
     )
 
 
@@ -35,6 +36,7 @@ SUITES.add(
                 {"servers": 6, "rate_mbps": _FAST_MBPS, "sizes_kb": (256, 1024)},
                 _HELD_BACK,
                 (*over_lttp(), *without_regulation()),
+                seeded=True,
             ),
             "fairness": Group(
                 "experiments.bench.transport.fairness",

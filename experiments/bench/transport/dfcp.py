@@ -55,11 +55,12 @@ def run(
     losses_pct: Sequence[float] = LOSSES_PCT,
     rtts_ms: Sequence[float] = RTTS_MS,
     tcps: Sequence[str] = TCPS,
+    seed: int = 1,
 ) -> dict[str, float]:
-    """Measure; see ``experiments.bench``."""
+    """Measure; see ``experiments.bench``. ``seed`` draws what links lose."""
     figures: dict[str, float] = {}
     missing = []
-    asked = json.dumps({"losses": losses_pct, "rtts": rtts_ms, "tcps": tcps})
+    asked = json.dumps({"losses": losses_pct, "rtts": rtts_ms, "tcps": tcps, "seed": seed})
     for trial in sandboxed.result("experiments.bench.transport.dfcp", asked):
         loss, rtt = trial["loss_pct"], trial["rtt_ms"]
         name = f"loss{loss:g}_rtt{rtt:g}"
@@ -105,15 +106,18 @@ def dumbbell() -> Iterator[Bed]:
         yield bed
 
 
-def measure(losses: Sequence[float], rtts: Sequence[float], tcps: Sequence[str]) -> list[Any]:
-    """Send over each link in turn."""
+def measure(
+    losses: Sequence[float], rtts: Sequence[float], tcps: Sequence[str], seed: int
+) -> list[Any]:
+    """Send over each link in turn. Links, and those of other seeds, lose other packets."""
     trials = []
     with dumbbell() as bed:
         file = bed.run_dir / "object"
         combinations = [(loss, rtt, tcps) for loss in losses for rtt in rtts]
         combinations.append((_HEAVY_PCT, 10, ()))
         for number, (loss, rtt, peers) in enumerate(combinations):
-            link = LongLink(rtt, loss / 100, seed=number + 1)
+            drawn = (seed - 1) * len(combinations) + number + 1
+            link = LongLink(rtt, loss / 100, seed=drawn)
             trials.append(_trial(bed, link, file, peers) | {"loss_pct": loss, "rtt_ms": rtt})
     return trials
 
@@ -201,7 +205,8 @@ def main() -> None:
     """Entry point of the first process in a sandbox."""
     sandbox.become_first_process()
     asked, file = json.loads(sys.argv[1]), Path(sys.argv[2])
-    file.write_text(json.dumps(measure(asked["losses"], asked["rtts"], asked["tcps"])))
+    found = measure(asked["losses"], asked["rtts"], asked["tcps"], asked["seed"])
+    file.write_text(json.dumps(found))
 
 
 if __name__ == "__main__":

@@ -55,7 +55,8 @@ class RunsSpec:
     ``contenders`` (schemes over LTTP or ATP, or the one over TCP that the network is made for),
     ``repeats`` times, over links of ``rate_mbps``. ``records`` is the folder for what each run
     leaves. A run has ``fixed_rounds``, or some seconds' worth. ``host`` has fields of HostSettings,
-    beneath what the scheme sets."""
+    beneath what the scheme sets. The first run has ``seed``, each further one one more: it draws
+    in which order TCP's reader asks the servers."""
 
     servers: int
     sizes: Sequence[int]
@@ -66,6 +67,7 @@ class RunsSpec:
     rate_mbps: int = USUAL_RATE_MBPS
     fixed_rounds: int | None = None
     host: Mapping[str, Any] = field(default_factory=dict)
+    seed: int = 1
 
     def __post_init__(self) -> None:
         unknown = set(self.contenders) - {*over_lttp(), *over_atp(), self.tcp}
@@ -134,7 +136,7 @@ class Network:
         while True:
             name = f"{contender}-{size_name(size)}-{number}"
             try:
-                record, queue = self.run(contender, size)
+                record, queue = self.run(contender, size, number)
             except (FountainError, ProgramError) as failed:
                 record = {"contender": contender, "size": size, "void": [str(failed)]}
                 queue = parse("")
@@ -147,8 +149,11 @@ class Network:
             if not again:
                 return records
 
-    def run(self, contender: str, size: int) -> tuple[dict[str, Any], QueueTrace]:
-        """Fetch; return what there is to know of it, ``void`` naming the checks that fail."""
+    def run(
+        self, contender: str, size: int, number: int = 1
+    ) -> tuple[dict[str, Any], QueueTrace]:
+        """Fetch; return what there is to know of run ``number``, ``void`` naming the checks that
+        fail."""
         spec, mode = self.spec, scheme(contender).fetch
         count = spec.fixed_rounds or rounds(spec.servers, size, spec.rate_mbps)
         ends: list[dict[str, Any]] = []
@@ -157,7 +162,7 @@ class Network:
             if mode is not None:
                 told = self._fetch(servers, mode, size, count)
             else:
-                told = self._read(size, count)
+                told = self._read(size, count, spec.seed + number - 1)
             told["processors"] = processors.as_record()
         record = told | seen.record | {"contender": contender, "size": size}
         record["idle_rtt_ms"] = self.idle_rtt_ms
@@ -209,13 +214,14 @@ class Network:
             told |= {"overhead": fetched.overhead, "symbols_lost": fetched.symbols_lost}
         return told
 
-    def _read(self, size: int, count: int) -> dict[str, Any]:
+    def _read(self, size: int, count: int, seed: int) -> dict[str, Any]:
         hosts = len(self.bed.roles.senders)
         spec = IncastSpec(
             senders=hosts,
             rounds=count,
             block_bytes=self.spec.servers * size,
             connections_per_sender=self.spec.servers // hosts,
+            seed=seed,
         )
         with (
             reads.responders(self.bed, self.log),
@@ -227,6 +233,7 @@ class Network:
         return {
             "round_s": [(b - a) / 1e9 for a, b in pairwise(starts)],
             "round_bytes": [spec.block_bytes] * count,
+            "seed": seed,
         }
 
 

@@ -37,15 +37,18 @@ def run(
     sizes_kb: Sequence[int] = SIZES_KB,
     rate_mbps: int = USUAL_RATE_MBPS,
     host: Mapping[str, Any] | None = None,
+    seed: int = 1,
 ) -> Figures:
     """Measure; see ``experiments.bench``. ``schemes`` are over LTTP, or the same without a
-    controller. ``host`` has fields of HostSettings. Figures over links of another rate than the
-    usual have it in their names."""
+    controller. ``host`` has fields of HostSettings, ``seed`` is the first run's. Figures over links
+    of another rate than the usual have it in their names."""
     known = {*over_lttp(), *without_regulation()}
     if unknown := set(schemes) - known:
         raise ValueError(f"this compares {', '.join(sorted(known))}, not {', '.join(unknown)}")
     sizes = [size_kb * KB for size_kb in sizes_kb]
-    spec = RunsSpec(servers, sizes, (), USUAL, repeats, records, rate_mbps, host=host or {})
+    spec = RunsSpec(
+        servers, sizes, (), USUAL, repeats, records, rate_mbps, host=host or {}, seed=seed
+    )
     runs, missing = in_networks(schemes, spec, progress)
     found = figures(runs, servers, rate_mbps)
     if missing:
