@@ -262,19 +262,25 @@ def _measure(figure: Figure, name: str, out: Path, args: argparse.Namespace, dra
         say(str(nothing))
         return outcome.status or int(bool(outcome.failed))
     results.write(found, out)
+    verdicts = claims.judge(drawn, found.cells)
     if drawn is not figure:
-        panels = {"title": drawn.title, "panels": drawn.panels, "claims": drawn.claims}
+        panels = {"title": drawn.title, "panels": drawn.panels}
         assert found.figure is not None
         found = replace(found, figure=found.figure.model_copy(update=panels))
     if args.json:
-        print(json.dumps(_as_json(found, outcome, out), indent=2))
+        print(json.dumps(_as_json(found, verdicts, outcome, out), indent=2))
     else:
-        show(found, Console(highlight=False, soft_wrap=True))
+        show(found, verdicts, Console(highlight=False, soft_wrap=True))
         print(_ending(outcome, out))
     return outcome.status or int(bool(outcome.failed))
 
 
-def _as_json(found: results.Results, outcome: sweep.Outcome, out: Path) -> dict[str, Any]:
+def _as_json(
+    found: results.Results,
+    verdicts: Iterable[claims.Verdict],
+    outcome: sweep.Outcome,
+    out: Path,
+) -> dict[str, Any]:
     points = [
         {
             "line": c.line, "x": c.x, "metric": c.metric, "median": c.band.median,
@@ -283,11 +289,7 @@ def _as_json(found: results.Results, outcome: sweep.Outcome, out: Path) -> dict[
         for c in found.cells
         if c.t is None
     ]  # fmt: skip
-    assert found.figure is not None
-    judged = [
-        {"claim": v.claim.text, "verdict": v.verdict, "why": v.why}
-        for v in claims.judge(found.figure, found.cells)
-    ]
+    judged = [{"claim": v.claim.text, "verdict": v.verdict, "why": v.why} for v in verdicts]
     told = {key: value for key, value in asdict(outcome).items() if key != "seconds"}
     return {"folder": str(out), **told, "points": points, "claims": judged}
 
@@ -313,8 +315,8 @@ _SHOWN = (
 )  # fmt: skip
 
 
-def show(found: results.Results, console: Console) -> None:
-    """Print results as a table, and which claims hold."""
+def show(found: results.Results, verdicts: Iterable[claims.Verdict], console: Console) -> None:
+    """Print results as a table, and what became of the claims."""
     cells = {(c.line, c.x, c.metric): c for c in found.cells if c.t is None}
     if found.figure is None or found.figure.bench is None:
         shown = [one for one in _SHOWN if any(metric == one[0] for _, _, metric in cells)]
@@ -339,9 +341,7 @@ def show(found: results.Results, console: Console) -> None:
         table.add_row(line, f"{x:g}", *map(_shown, at), runs)
     console.print(table)
     console.print("medians; in brackets their band of 95 % (bootstrap over the runs)")
-    if found.figure is None:
-        return
-    for verdict in claims.judge(found.figure, found.cells):
+    for verdict in verdicts:
         console.print(f"[bold]{verdict.verdict}[/bold]: {verdict.claim.text} ({verdict.why})")
 
 

@@ -1,6 +1,8 @@
 """Judges claims against medians and bands: held, not held, not comparable, not measured.
 
-Kinds of claims, all about ``metric``, ``at`` the values of the sweep that are named, or all:
+Kinds of claims, all about ``metric``, ``at`` the values of the sweep that are named, or at all that
+the figure sweeps (of a benchmark without ``names``: that it has measured). Where one of these was
+not measured, nor is the claim:
 
     order   ``line`` is ahead of every line of ``than``; more is ahead, or less if not ``higher``
     factor  ``line`` over each line of ``than`` is at least ``least``, at most ``most``
@@ -16,7 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from experiments.figures.results import Cell
-from experiments.figures.spec import Claim, Figure
+from experiments.figures.spec import Claim, Figure, Line
 
 HELD, NOT_HELD = "held", "not held"
 NOT_COMPARABLE, NOT_MEASURED = "not comparable", "not measured"
@@ -39,23 +41,40 @@ def judge(figure: Figure, found: Sequence[Cell]) -> list[Verdict]:
     for cell in found:
         if cell.t is None:
             curves.setdefault((cell.line, cell.metric), {})[cell.x] = cell
-    return [_judged(claim, _Curves(curves, own_names)) for claim in figure.claims]
+    planned = {line.name: _planned(figure, line) for line in figure.lines}
+    return [_judged(claim, _Curves(curves, own_names, planned)) for claim in figure.claims]
+
+
+def _planned(figure: Figure, line: Line) -> list[float]:
+    """Return the values of what is swept that ``line`` is to be measured at; none where the figure
+    does not say."""
+    if figure.sweep is None:
+        return sorted(figure.bench.names.values()) if figure.bench else []
+    values = [float(value) for value in figure.sweep.values]
+    return sorted(x for x in values if line.values is None or x in line.values)
 
 
 class _Curves:
-    """The curves of lines, which may be called as the paper calls them."""
+    """The curves of lines, which may be called as the paper calls them, and the values that each
+    is ``planned`` to have."""
 
     def __init__(
         self,
         curves: Mapping[tuple[str, str], Mapping[float, Cell]],
         own_names: Mapping[str, str],
+        planned: Mapping[str, Sequence[float]],
     ) -> None:
         self._curves = curves
         self._own_names = own_names
+        self._planned = planned
 
     def of(self, line: str, metric: str) -> Mapping[float, Cell]:
         found = self._curves.get((line, metric))
         return found or self._curves.get((self._own_names.get(line, line), metric), {})
+
+    def planned(self, line: str) -> Sequence[float]:
+        """Return the values that a claim about ``line`` is about unless it names them."""
+        return self._planned.get(line) or self._planned.get(self._own_names.get(line, line), ())
 
 
 def _judged(claim: Claim, curves: _Curves) -> Verdict:
@@ -64,23 +83,24 @@ def _judged(claim: Claim, curves: _Curves) -> Verdict:
     own = curves.of(claim.line, claim.metric)
     if not own:
         return Verdict(claim, NOT_MEASURED, f"no {claim.metric} of {claim.line}")
-    if claim.kind == "knee":
-        return _knee(claim, own)
-    at = claim.at or sorted(own)
+    at = claim.at or curves.planned(claim.line) or sorted(own)
     lacking = [x for x in at if x not in own]
     if lacking:
         there = [x for x in at if x in own]
         so_far = _judged(claim.model_copy(update={"at": there}), curves) if there else None
         said = f"; so far {so_far.verdict}: {so_far.why}" if so_far else ""
         return Verdict(claim, NOT_MEASURED, f"nothing at {_list(lacking)}{said}")
+    if claim.kind == "knee":
+        return _knee(claim, {x: own[x] for x in at})
     if claim.kind == "level":
         return _level(claim, [own[x] for x in at])
     others = {name: curves.of(name, claim.metric) for name in claim.than}
     for name, other in others.items():
         if not other:
             return Verdict(claim, NOT_MEASURED, f"no {claim.metric} of {name}")
-        lacking = [x for x in at if x not in other]
-        if claim.at and lacking:
+        wanted = claim.at or curves.planned(name)
+        lacking = [x for x in at if x in wanted and x not in other]
+        if lacking:
             return Verdict(claim, NOT_MEASURED, f"nothing of {name} at {_list(lacking)}")
     pairs = [
         (name, x, own[x], other[x]) for name, other in others.items() for x in at if x in other

@@ -27,7 +27,8 @@ CELLS = [
 
 def verdict(cells: list[Cell] | None = None, **claim: Any) -> tuple[str, str]:
     written = {"text": "t", "source": "s", "metric": "goodput_mbps", "line": "weir", **claim}
-    (found,) = judge(figure_made.figure(claims=[written]), CELLS if cells is None else cells)
+    figure = figure_made.figure(claims=[written], sweep={"axis": "senders", "values": [2, 4, 8]})
+    (found,) = judge(figure, CELLS if cells is None else cells)
     return found.verdict, found.why
 
 
@@ -50,6 +51,7 @@ def verdict(cells: list[Cell] | None = None, **claim: Any) -> tuple[str, str]:
         ({"kind": "knee", "least": 2}, HELD, "no fall below 50% of its best up to 8"),
         ({"kind": "knee", "most": 8}, NOT_HELD, "no fall below"),
         ({"kind": "knee", "most": 60}, NOT_MEASURED, "up to 8"),
+        ({"kind": "knee", "line": "TCP", "at": [2, 4], "least": 4}, HELD, "no fall"),
         ({"kind": "none", "why": "no such buffer"}, NOT_COMPARABLE, "no such buffer"),
         ({"kind": "level", "least": 91, "at": [4, 16]}, NOT_MEASURED, "nothing at 16; so far held"),
         ({"kind": "level", "least": 1, "metric": "drops"}, NOT_MEASURED, "no drops of weir"),
@@ -59,6 +61,43 @@ def test_a_claim(claim: dict[str, Any], wanted: str, said: str) -> None:
     found, why = verdict(**claim)
     assert found == wanted, why
     assert said in why
+
+
+@pytest.mark.parametrize(
+    ("claim", "said"),
+    [
+        ({"kind": "level", "least": 91}, "nothing at 4, 8; so far held: 92"),
+        ({"kind": "order", "than": ["reno"]}, "nothing at 4, 8; so far held: the nearest"),
+        ({"kind": "knee", "least": 2}, "nothing at 4, 8; so far held: no fall"),
+        ({"kind": "order", "line": "TCP", "than": ["weir"]}, "nothing of weir at 4, 8"),
+    ],
+)
+def test_a_claim_is_about_all_values_of_the_figure(claim: dict[str, Any], said: str) -> None:
+    """Some of them alone, as while it is being measured, decide nothing."""
+    found, why = verdict([*CELLS[:3], CELLS[3]], **claim)
+    assert found == NOT_MEASURED
+    assert said in why
+
+
+def test_a_line_with_values_of_its_own_is_judged_at_these() -> None:
+    lines = [{"name": "reno", "values": [2]}, "weir"]
+    written = {"text": "t", "source": "s", "metric": "goodput_mbps", "kind": "order"}
+    both = [written | {"line": "weir", "than": ["reno"]}, written | {"line": "reno", "than": ["weir"]}]
+    figure = figure_made.figure(lines=lines, claims=both)
+    found = judge(figure, [CELLS[0], *CELLS[3:5]])
+    assert [one.verdict for one in found] == [HELD, NOT_HELD]
+
+
+def test_a_benchmark_s_claim_is_about_all_that_has_a_name() -> None:
+    patterns = {"ratio": "(?P<x>.*)"}
+    bench = {"suite": "apps", "line": "weir", "patterns": patterns, "names": {"redis": 1, "dns": 2}}
+    written = {"text": "t", "source": "s", "kind": "level", "metric": "ratio", "line": "weir"}
+    figure = figure_made.figure(
+        sweep=None, bench=bench, panels=[{"metric": "ratio"}], quick={},
+        claims=[written | {"least": 0.9}],
+    )  # fmt: skip
+    (found,) = judge(figure, [cell("weir", 1, 0.95, metric="ratio")])
+    assert (found.verdict, found.why.partition(";")[0]) == (NOT_MEASURED, "nothing at 2")
 
 
 def test_void_runs_alone_decide_nothing() -> None:

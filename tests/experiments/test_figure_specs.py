@@ -162,6 +162,10 @@ def test_a_figure_of_the_tree_can_be_run(name: str) -> None:
         assert set(figure.bench.groups) <= set(suite.groups)
         for pattern in figure.bench.patterns.values():
             re.compile(pattern)
+        for claim in figure.claims:
+            pattern = figure.bench.patterns.get(claim.metric, "")
+            if "(?P<x>" in pattern and not figure.bench.names:
+                assert claim.at, f"{claim.text}: at which values?"
         return
     lacks = catalogue.missing(figure)
     if "" in lacks:
