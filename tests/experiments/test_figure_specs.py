@@ -8,7 +8,8 @@ import pytest
 
 import figure_made
 from experiments.bench.suites import SUITES
-from experiments.figures import catalogue, sweep
+from experiments.bench.transport import lttp
+from experiments.figures import catalogue, results, sweep
 from experiments.figures.spec import SpecError, parse, read
 
 TOML = """
@@ -181,6 +182,33 @@ def test_a_figure_of_the_tree_can_be_run(name: str) -> None:
         for panel in figure.panels:
             assert panel.at is None or panel.at in values
         assert swept <= values
+
+
+@pytest.mark.parametrize(
+    ("name", "metric"),
+    [
+        ("lttp-fig6", "goodput_64k_mbps"),
+        ("lttp-fig6", "goodput_256k_mbps"),
+        ("lttp-fig7", "goodput_128k_mbps"),
+    ],
+)
+def test_a_curve_of_lttp_is_of_one_contender(name: str, metric: str) -> None:
+    # Figures as the benchmark calls them: of each contender the median, the worst and more.
+    contenders = ("lttp", "lttp_mtu", "lttp_tfrc", "reno", "dctcp")
+    runs: list[dict[str, Any]] = [
+        {
+            "contender": who, "size": size_kb * 1024, "round_bytes": [10**6], "round_s": [0.1],
+            "dropped": 0, "timeouts": 0, "void": [],
+        }
+        | ({"overhead": 0.02} if who.startswith("lttp") else {})
+        for who in contenders
+        for size_kb in lttp.SIZES_KB
+    ]  # fmt: skip
+    bench = catalogue.entry(name).figure.bench
+    assert bench is not None
+    rows = results.matched(lttp.figures(runs, 6), bench, 1, results.Origin())
+    found = [(row.line, row.x) for row in rows if row.metric == metric]
+    assert sorted(found) == sorted((who, 6.0) for who in contenders)
 
 
 @pytest.mark.parametrize(
