@@ -134,6 +134,7 @@ def _panel(
     form = _forms(figure, named)
     metric = METRICS.get(panel.metric)
     over_time = metric is not None and metric.over_time
+    is_level = figure.bench is not None and figure.bench.is_level(panel.metric)
     for name, label in named.items():
         cells = [
             cell
@@ -143,13 +144,18 @@ def _panel(
             and (cell.t is not None) == over_time
             and (not over_time or cell.x == panel.at)
         ]
-        if cells:
+        if cells and is_level:
+            _level(axes, cells, label, form[name][0])
+        elif cells:
             _curve(axes, cells, label, *form[name], over_time=over_time, joined=not _named(figure))
     # What has a value of the sweep has no place over time; a level has.
     known = [point for point in points if point.x is None or not over_time]
     _paper(axes, figure, panel, known, own_names, form)
     axes.set_ylabel(panel.label or (metric.label if metric else panel.metric.replace("_", " ")))
-    axes.set_xlabel(_x_label(figure, over_time=over_time))
+    if is_level and all(p.x is None for p in points if p.metric == panel.metric):
+        axes.set_xticks([])
+    else:
+        axes.set_xlabel(_x_label(figure, over_time=over_time))
     if over_time and len(figure.panels) > 1:
         axes.set_title(f"{panel.at:g} {_swept(figure)}", fontsize=9.5, loc="left")
     if _named(figure) and not over_time:
@@ -172,6 +178,13 @@ def _panel(
 def _named(figure: Figure) -> bool:
     """Whether what is swept has names, and no order."""
     return figure.bench is not None and bool(figure.bench.names)
+
+
+def _level(axes: Axes, cells: Sequence[Cell], label: str, colour: str) -> None:
+    """What has one value whatever x: a line from side to side, and its band."""
+    band = cells[0].band
+    axes.axhline(band.median, color=colour, linewidth=1.3, label=label)
+    axes.axhspan(band.low, band.high, color=colour, alpha=0.15, linewidth=0)
 
 
 def _curve(

@@ -115,7 +115,8 @@ class Bench(_Strict):
     which of its figures are of which line and value.
 
     A pattern is a regular expression for a figure's whole name. What its groups ``line`` and ``x``
-    match are these; ``metric`` is in ``patterns``' key.
+    match are these; ``metric`` is in ``patterns``' key. Without a group ``line`` it is of the line
+    that ``line`` names; without a group ``x`` it is drawn as a level.
     """
 
     suite: str = ""
@@ -126,11 +127,23 @@ class Bench(_Strict):
     quick_groups: list[str] | None = None
     quick_schemes: list[str] | None = None
     patterns: Annotated[dict[str, str], Field(min_length=1)]
+    line: str = ""
     schemes: list[str] | None = None
-    line: str = "weir"
-    """Whose values are those of patterns that do not say it."""
     names: dict[str, float] = {}
     """What a text that ``x`` matches stands for, where it is no number."""
+
+    @model_validator(mode="after")
+    def _has_lines(self) -> "Bench":
+        for metric, pattern in self.patterns.items():
+            if "(?P<line>" not in pattern and not self.line:
+                raise ValueError(
+                    f"patterns.{metric} has no group (?P<line>...): of which line is it? line = ..."
+                )
+        return self
+
+    def is_level(self, metric: str) -> bool:
+        """Whether ``metric`` is one value, whatever x."""
+        return metric in self.patterns and "(?P<x>" not in self.patterns[metric]
 
 
 class Scale(_Strict):
@@ -222,7 +235,7 @@ class Figure(_Strict):
         """Return this figure with what the other one runs."""
         theirs = {name: getattr(other, name) for name in _OF_RUNS}
         if self.bench is not None and other.bench is not None:
-            own = {name: getattr(self.bench, name) for name in ("patterns", "line", "names")}
+            own = {name: getattr(self.bench, name) for name in ("patterns", "names", "line")}
             theirs["bench"] = other.bench.model_copy(update=own)
         return Figure.model_validate({**self.model_dump(), "runs_of": "", **_dumped(theirs)})
 

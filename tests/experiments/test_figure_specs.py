@@ -57,6 +57,10 @@ def test_toml_and_yaml_say_the_same(tmp_path: Path) -> None:
         ({"repeats": 0}, "repeats: input should be greater than or equal to 1 (it is 0)"),
         ({"claims": [{"text": "t", "source": "s", "kind": "level"}]}, "of the kind level needs"),
         (
+            {"bench": {"suite": "dfcp", "patterns": {"drops": "drops"}}},
+            "bench: patterns.drops has no group (?P<line>...): of which line is it?",
+        ),
+        (
             {
                 "claims": [
                     {"text": "t", "source": "s", "kind": "level", "metric": "m", "line": "reno"}
@@ -182,6 +186,22 @@ def test_a_figure_of_the_tree_can_be_run(name: str) -> None:
         for panel in figure.panels:
             assert panel.at is None or panel.at in values
         assert swept <= values
+
+
+@pytest.mark.parametrize(
+    ("name", "measured", "line"),
+    [
+        ("lttp-fig10", "fairness_10t_jain", "ten flows"),
+        ("dfcp-table4", "sharing_10_utilisation", "dfcp"),
+        ("dfcp-table5", "drop_rate_pct", "dfcp"),
+    ],
+)
+def test_what_others_send_is_not_called_weir(name: str, measured: str, line: str) -> None:
+    figure = catalogue.entry(name).figure
+    assert figure.bench is not None
+    (row,) = results.matched({measured: 0.9}, figure.bench, 1, results.Origin())
+    assert row.line == line
+    assert {claim.line for claim in figure.claims if claim.line} == {line}
 
 
 @pytest.mark.parametrize(
