@@ -124,7 +124,7 @@ def _export(args: argparse.Namespace) -> int:
     out = args.out or args.folder
     options.folder(out)
     results.write(found, out)
-    runs = len({(row.line, row.x, row.repeat) for row in found.rows})
+    runs = len({(row.line, row.x, row.origin.folder) for row in found.rows})
     print(f"{len(found.rows)} values of {runs} runs: {out / results.DATA}, {out / results.PARQUET}")
     print(f"medians and bands: {out / results.SUMMARY}   provenance: {out / results.PROVENANCE}")
     return 0

@@ -1,7 +1,8 @@
 """What was measured, as tidy rows with their provenance, and as medians with bands.
 
-A row is one value of one run. Medians are of valid runs; where none is valid, of the void ones, and
-say so. Bands are of 95 %, by bootstrap over the repeats (``experiments.statistics``).
+A row is one value of one run, void or not. Medians are of valid runs; where none is valid, of the
+void ones, and say so. Every void run counts as one, whether it was done again or not. Bands are of
+95 %, by bootstrap over the repeats (``experiments.statistics``).
 """
 
 import csv
@@ -25,6 +26,7 @@ from experiments.statistics import Band, median_band
 
 DATA, PARQUET, SUMMARY, PROVENANCE = "data.csv", "data.parquet", "summary.csv", "provenance.json"
 _DIGITS = 5
+_VOID_RUNS = "void_runs"
 
 
 @dataclass(frozen=True)
@@ -48,12 +50,14 @@ class Origin:
     stolen_pct: float | None = None
     idle_pct: float | None = None
     folder: str = ""
+    void_runs: int = 0
+    """Of a benchmark, which writes down valid runs alone: how many others there were in it."""
 
 
 @dataclass(frozen=True)
 class Row:
     """``value`` of ``metric`` of run ``repeat`` of a ``line`` at ``x`` of what is swept; at ``t``
-    seconds of what is over time."""
+    seconds of what is over time. Of a benchmark's value, ``void_before`` runs for it were void."""
 
     line: str
     x: float
@@ -62,11 +66,12 @@ class Row:
     value: float
     repeat: int
     origin: Origin
+    void_before: int = 0
 
 
 @dataclass(frozen=True)
 class Cell:
-    """The median and band of the ``runs`` valid repeats of a point; ``void`` of others were void.
+    """The median and band of the ``runs`` valid runs of a point; ``void`` others were void.
 
     Where ``runs`` is 0, the median is that of the void ones.
     """
@@ -107,7 +112,8 @@ def cells(rows: Iterable[Row]) -> list[Cell]:
     for (line, x, t, metric), group in grouped.items():
         valid = [row.value for row in group if row.origin.valid]
         band = median_band(valid or [row.value for row in group])
-        found.append(Cell(line, x, t, metric, band, len(valid), len(group) - len(valid)))
+        void = len(group) - len(valid) + sum(row.void_before for row in group)
+        found.append(Cell(line, x, t, metric, band, len(valid), void))
     lines = list(dict.fromkeys(cell.line for cell in found))
     return sorted(
         found, key=lambda c: (lines.index(c.line), c.metric, c.x, -1e9 if c.t is None else c.t)
@@ -153,11 +159,13 @@ def _panels(name: str, figure: Figure) -> list[Panel]:
 
 
 def figure_rows(folder: Path, figure: Figure, panels: Sequence[Panel]) -> list[Row]:
-    """Return the rows of the runs of a figure that are there, with what ``panels`` draw.
+    """Return the rows of the runs of a figure that are there, with what ``panels`` draw; void runs
+    that were done again are among them, with what is not over time.
 
     What was run in another setting, as before the figure was changed, is none of it.
     """
-    rows = []
+    rows: list[Row] = []
+    scalar = [panel for panel in panels if not metrics.METRICS[panel.metric].over_time]
     for job in sweep.plan(figure.model_copy(update={"lines": _known(figure)})):
         where = folder / job.folder
         if not (where / RECORD).exists():
@@ -165,10 +173,13 @@ def figure_rows(folder: Path, figure: Figure, panels: Sequence[Panel]) -> list[R
         run = Run.load(where)
         if sweep.decisive(run.data["spec"]) != sweep.decisive(job.spec.as_record()):
             continue
+        of = (job.line.name, job.x, job.repeat)
         origin = origin_of(run, str(job.folder))
-        rows += run_rows(
-            run, job.line.name, job.x, job.repeat, origin, panels=panels, bin_s=figure.bin_s
-        )
+        rows += run_rows(run, *of, origin, panels=panels, bin_s=figure.bin_s)
+        # Void runs of other code say nothing of this one.
+        for void in sweep.void_folders(job, folder, {"code": origin.code} if origin.code else None):
+            run = Run.load(void)
+            rows += run_rows(run, *of, origin_of(run, str(void.relative_to(folder))), panels=scalar)
     return rows
 
 
@@ -179,12 +190,10 @@ def _known(figure: Figure) -> list[Line]:
 
 def plain_rows(folder: Path) -> list[Row]:
     """Return the rows of all runs in and below ``folder``, whoever has made them: of each scheme by
-    the number of its connections. Raises ValueError where there are none."""
+    the number of its connections, void ones too. Raises ValueError where there are none."""
     found: dict[tuple[str, float], int] = {}
     rows = []
     for record in sorted(folder.rglob(RECORD)):
-        if sweep.VOID in record.parent.name:
-            continue
         run = Run.load(record.parent)
         line, x = run.scheme.name, float(run.connections)
         found[line, x] = found.get((line, x), 0) + 1
@@ -287,6 +296,7 @@ def bench_rows(name: str, folder: Path, figure: Figure) -> list[Row]:
             processors=flat.get("machine.processors"),
             measured_at=flat.get("measured_at", ""),
             folder=str(file.relative_to(folder)),
+            void_runs=sum(_void_runs(flat).values()),
         )
         for bench in benches:
             rows += matched(flat, bench, repeat, origin)
@@ -296,6 +306,7 @@ def bench_rows(name: str, folder: Path, figure: Figure) -> list[Row]:
 def matched(flat: Mapping[str, Any], bench: Bench, repeat: int, origin: Origin) -> list[Row]:
     """Return the rows that the patterns of ``bench`` find in a benchmark's figures."""
     rows = []
+    void = _void_runs(flat)
     for metric, pattern in bench.patterns.items():
         for name, value in flat.items():
             found = re.fullmatch(pattern, name)
@@ -305,8 +316,29 @@ def matched(flat: Mapping[str, Any], bench: Bench, repeat: int, origin: Origin) 
             x = groups.get("x") or "0"
             at = bench.names[x] if x in bench.names else float(x)
             line = groups.get("line") or bench.line
-            rows.append(Row(line, at, None, metric, float(value), repeat, origin))
+            before = _void_before(name, void)
+            rows.append(Row(line, at, None, metric, float(value), repeat, origin, before))
     return rows
+
+
+def _void_runs(flat: Mapping[str, Any]) -> dict[str, int]:
+    return {
+        name: int(value)
+        for name, value in flat.items()
+        if _VOID_RUNS in name and isinstance(value, int | float)
+    }
+
+
+def _void_before(name: str, void: Mapping[str, int]) -> int:
+    """Return how many runs for the figure ``name`` were void. They are counted under its name with
+    ``void_runs`` in place of what was measured: the closest such name is it."""
+    ends = {counted: counted.split(_VOID_RUNS, 1) for counted in void}
+    own = [
+        counted
+        for counted, (start, end) in ends.items()
+        if name.startswith(start) and name.endswith(end)
+    ]
+    return void[max(own, key=len)] if own else 0
 
 
 def write(results: Results, out: Path) -> None:
@@ -320,15 +352,17 @@ def write(results: Results, out: Path) -> None:
 
 
 COLUMNS = (
-    "figure", "line", "x", "t", "metric", "value", "repeat", *(f.name for f in fields(Origin)),
+    "figure", "line", "x", "t", "metric", "value", "repeat", "void_before",
+    *(f.name for f in fields(Origin)),
 )  # fmt: skip
+_OWN = COLUMNS[1 : COLUMNS.index("void_before") + 1]
 
 
 def tidy(results: Results) -> list[dict[str, Any]]:
     """Return the rows as a table with a column for everything, ``COLUMNS``."""
     found = []
     for row in results.rows:
-        own = {name: getattr(row, name) for name in ("line", "x", "t", "metric", "value", "repeat")}
+        own = {name: getattr(row, name) for name in _OWN}
         found.append({"figure": results.name, **own, **asdict(row.origin)})
     return found
 
@@ -346,7 +380,8 @@ def arrow(rows: Sequence[Mapping[str, Any]], results: Results) -> Any:
         "t": float | None,
         **{f.name: f.type for f in fields(Origin)},
     }
-    types |= {"line": str, "x": float, "metric": str, "value": float, "repeat": int}
+    types |= {"line": str, "x": float, "metric": str, "value": float}
+    types |= {"repeat": int, "void_before": int}
     schema = pa.schema([(name, _TYPES[types[name]]) for name in COLUMNS])
     told = {"weir.name": results.name, "weir.quick": json.dumps(results.quick)}
     if results.figure is not None:
@@ -401,7 +436,7 @@ def read_summary(file: Path) -> list[Cell]:
 
 def provenance(results: Results) -> dict[str, Any]:
     """Return of what the results are, in sum: whatever differs between runs as a list."""
-    origins = {(row.line, row.x, row.repeat): row.origin for row in results.rows}
+    origins = {(row.line, row.x, row.origin.folder): row.origin for row in results.rows}
     told: dict[str, Any] = {"figure": results.name, "quick": results.quick}
     for name in ("commit", "code", "weir", "switch", "kernel", "python", "processors", "hosts"):
         values = sorted({str(getattr(o, name)) for o in origins.values() if getattr(o, name)})
@@ -410,7 +445,8 @@ def provenance(results: Results) -> dict[str, Any]:
     told["measured"] = [when[0], when[-1]] if when else []
     told["seeds"] = sorted({o.seed for o in origins.values() if o.seed is not None})
     told["runs"] = len(origins)
-    told["void_runs"] = sum(not o.valid for o in origins.values())
+    of_benchmarks = {o.folder: o.void_runs for o in origins.values()}
+    told["void_runs"] = sum(not o.valid for o in origins.values()) + sum(of_benchmarks.values())
     because: dict[str, int] = {}
     for origin in origins.values():
         for why in filter(None, origin.void_because.split("; ")):

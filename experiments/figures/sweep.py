@@ -9,6 +9,7 @@ of benchmarks (``bench.valid``); what is void and not done again stays in its pl
 """
 
 import contextlib
+import itertools
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -247,19 +248,25 @@ def is_done(job: Job, out: Path, by: Mapping[str, str] | None = None) -> bool:
 
     With ``by`` only if the environment that it recorded has these values.
     """
-    folder = out / job.folder
+    record = _record(out / job.folder, by)
+    if record is None or decisive(record["spec"]) != decisive(job.spec.as_record()):
+        return False
+    is_valid = all(check["holds"] for check in record["checks"])
+    return is_valid or _void_before(job, out, by) >= MOST_VOID
+
+
+def _record(folder: Path, by: Mapping[str, str] | None) -> Any:
+    """Return the record of the run in ``folder``; None where there is no whole one, or one whose
+    environment has other values than ``by``."""
     try:
         record = json.loads((folder / RECORD).read_text())
     except (OSError, json.JSONDecodeError):
-        return False
+        return None
     if record.get("format") != FORMAT or not (folder / QUEUE).exists():
-        return False
-    if decisive(record["spec"]) != decisive(job.spec.as_record()):
-        return False
-    if any(record["environment"].get(name) != value for name, value in (by or {}).items()):
-        return False
-    is_valid = all(check["holds"] for check in record["checks"])
-    return is_valid or _void_before(folder) >= MOST_VOID
+        return None
+    environment = record["environment"]
+    same = all(environment.get(name) == value for name, value in (by or {}).items())
+    return record if same else None
 
 
 def decisive(spec: Mapping[str, Any]) -> Any:
@@ -268,9 +275,28 @@ def decisive(spec: Mapping[str, Any]) -> Any:
     return json.loads(json.dumps({**spec, "ovs_prefix": None}))
 
 
-def _void_before(folder: Path) -> int:
-    """How many runs of the same point were void and done again."""
-    return sum(1 for _ in folder.parent.glob(f"*{VOID}*"))
+def void_folders(job: Job, out: Path, by: Mapping[str, str] | None = None) -> list[Path]:
+    """Return where the runs of ``job`` are that were void and done again, with ``by`` as for
+    ``is_done``. Those of another setting are none of it."""
+    wanted = decisive(job.spec.as_record())
+    folder = out / job.folder
+    return [
+        void
+        for void in sorted(folder.parent.glob(f"{folder.name}{VOID}*"))
+        if (record := _record(void, by)) and decisive(record["spec"]) == wanted
+    ]
+
+
+def _void_before(job: Job, out: Path, by: Mapping[str, str] | None) -> int:
+    """How many runs of the same point, whatever their seed, were void and done again."""
+    wanted = _unseeded(job.spec.as_record())
+    records = [_record(void, by) for void in (out / job.folder).parent.glob(f"*{VOID}*")]
+    return sum(_unseeded(record["spec"]) == wanted for record in records if record)
+
+
+def _unseeded(spec: Mapping[str, Any]) -> Any:
+    workload = {name: value for name, value in spec["workload"].items() if name != "seed"}
+    return decisive({**spec, "workload": workload})
 
 
 def _measure_runs(
@@ -295,7 +321,7 @@ def _measure_runs(
         left = in_words(pace.left_s([(one.line.name, one.x) for one in todo[number:]]))
         say(f"{at}: begins; {left} left")
         began = time.monotonic()
-        status = _run(job, out, outcome)
+        status = _run(job, out, outcome, by)
         pace.took((job.line.name, job.x), time.monotonic() - began)
         if status in INTERRUPTED:
             outcome.status = status
@@ -309,26 +335,26 @@ def _measure_runs(
         say(f"{at}: {_result(record)}")
 
 
-def _run(job: Job, out: Path, outcome: Outcome) -> int:
+def _run(job: Job, out: Path, outcome: Outcome, by: Mapping[str, str]) -> int:
     """Do a run, again if it is void and that may be; return the last exit status."""
     folder = out / job.folder
+    void = _void_before(job, out, by)
     while True:
         status = runner.run(job.spec, folder, log=folder / PROGRESS)
         if status != runner.VOID:
             return status
-        if _void_before(folder) >= MOST_VOID:
+        if void >= MOST_VOID:
             outcome.void += 1
             return status
         folder.rename(_free(folder))
         outcome.again += 1
+        void += 1
 
 
 def _free(folder: Path) -> Path:
     """A name for a void run's folder that is not taken."""
-    numbers = range(1, MOST_VOID + 2)
-    return next(
-        p for n in numbers if not (p := folder.with_name(f"{folder.name}{VOID}{n}")).exists()
-    )
+    names = (folder.with_name(f"{folder.name}{VOID}{n}") for n in itertools.count(1))
+    return next(name for name in names if not name.exists())
 
 
 def _result(record: Mapping[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from experiments import runner
 from experiments.bench import measuring
 from experiments.figures import results, sweep
 from experiments.figures.compare import compare
-from experiments.figures.spec import Figure
+from experiments.figures.spec import Bench, Figure
 from experiments.measure.record import QUEUE, RECORD
 from experiments.runner import RunSpec
 
@@ -132,7 +133,16 @@ def test_a_void_run_is_done_again_and_kept(machine: Machine, tmp_path: Path) -> 
     void = tmp_path / sweep.RUNS / "reno" / "senders=2" / "1-void1"
     assert (void / RECORD).exists()
     assert said[1].endswith("valid")
-    assert all(row.origin.valid for row in results.load(tmp_path).rows)
+    found = results.load(tmp_path)
+    counted = {(c.line, c.x): (c.runs, c.void) for c in found.cells if c.metric == "goodput_mbps"}
+    assert counted == {
+        ("reno", 2): (2, 1), ("reno", 4): (2, 0), ("weir", 2): (2, 0), ("weir", 4): (2, 0),
+    }  # fmt: skip
+    told = results.provenance(found)
+    assert (told["runs"], told["void_runs"]) == (9, 1)
+    assert {row.origin.folder for row in found.rows if not row.origin.valid} == {
+        str(void.relative_to(tmp_path))
+    }
 
 
 def test_a_run_that_stays_void_is_counted_and_left_out(machine: Machine, tmp_path: Path) -> None:
@@ -143,12 +153,35 @@ def test_a_run_that_stays_void_is_counted_and_left_out(machine: Machine, tmp_pat
     assert (outcome.done, outcome.again, outcome.void) == (2, 2, 1)
     assert "void: processors" in said[1]
     (cell,) = [c for c in results.load(tmp_path).cells if c.metric == "goodput_mbps"]
-    assert (cell.runs, cell.void) == (1, 1)
-    assert cell.band.low == cell.band.high, "the void one does not count"
+    assert (cell.runs, cell.void) == (1, 3)
+    assert cell.band.low == cell.band.high, "the void ones do not count"
     # It is not tried for ever.
     assert measure(figure, tmp_path)[0].there == 2
     told = results.provenance(results.load(tmp_path))
-    assert (told["void_runs"], told["void_because"]) == (1, {"processors": 1})
+    assert (told["void_runs"], told["void_because"]) == (3, {"processors": 3})
+
+
+def test_void_runs_of_other_code_or_settings_count_for_nothing(
+    machine: Machine, tmp_path: Path
+) -> None:
+    def one(**changes: Any) -> Figure:
+        swept = {"axis": "senders", "values": [2]}
+        return figure_made.figure(lines=["reno"], quick={}, sweep=swept, repeats=1, **changes)
+
+    machine.statuses = lambda number: runner.VOID if number <= 3 else 0
+    assert measure(one(), tmp_path)[0].void == 1
+    machine.code = "changed"
+    # Two more may be void, beside those there are; what is void for the third time stays.
+    machine.statuses = lambda number: runner.VOID if number <= 5 else 0
+    outcome, _ = measure(one(), tmp_path)
+    assert (outcome.again, outcome.void, outcome.done) == (2, 0, 1)
+    (cell,) = [c for c in results.load(tmp_path).cells if c.metric == "goodput_mbps"]
+    assert (cell.runs, cell.void) == (1, 2)
+    machine.statuses = lambda number: runner.VOID if number == 7 else 0
+    outcome, _ = measure(one(hosts={"quickack": True}), tmp_path)
+    assert (outcome.again, outcome.done) == (1, 1)
+    (cell,) = [c for c in results.load(tmp_path).cells if c.metric == "goodput_mbps"]
+    assert (cell.runs, cell.void) == (1, 1)
 
 
 def test_a_failure_is_named_and_the_others_are_done(machine: Machine, tmp_path: Path) -> None:
@@ -277,7 +310,7 @@ class Benchmark:
 
     def __init__(self) -> None:
         self.asked: list[measuring.Comparison] = []
-        self.state = {"code": "as it is"}
+        self.state: dict[str, Any] = {"code": "as it is"}
 
     def run(
         self, suite: str, only: Any, out: Path, comparison: measuring.Comparison, *, quick: bool
@@ -338,6 +371,39 @@ def test_a_benchmark_is_measured_again_by_other_code(
     benchmark.state = {"code": "changed"}
     assert measure(of_benchmark(), tmp_path)[0].done == 2
     assert {row.origin.code for row in results.load(tmp_path).rows} == {"changed"}
+
+
+def test_void_runs_of_a_benchmark_are_counted(benchmark: Benchmark, tmp_path: Path) -> None:
+    benchmark.state |= {"lttp_void_runs_n6_64k": 2.0, "lttp_void_runs_n6_256k": 1.0}
+    measure(of_benchmark(patterns={"mbps": r"(?P<line>lttp)_good.*_64k"}), tmp_path)
+    found = results.load(tmp_path)
+    (cell,) = found.cells
+    assert (cell.runs, cell.void) == (2, 4)
+    assert results.provenance(found)["void_runs"] == 6, "those of other figures, too"
+
+
+@pytest.mark.parametrize(
+    ("name", "counted"),
+    [
+        ("lttp_goodput_mbps_n36_64k", 1),
+        ("lttp_mtu_goodput_mbps_n36_64k", 2),
+        ("lttp_overhead_pct_n36_128k", 0),
+        ("dfcp_goodput_mbps_loss0.1_rtt10", 3),
+        ("fairness_5l5t_jain", 4),
+        ("fairness_5l5t_tfrc_jain", 5),
+        ("cost_cpu_pct_n600", 0),
+    ],
+)
+def test_void_runs_are_counted_under_a_name_like_the_figure_s(name: str, counted: int) -> None:
+    flat = {
+        name: 1.0, "lttp_void_runs_n36_64k": 1, "lttp_mtu_void_runs_n36_64k": 2,
+        "dfcp_void_runs_loss0.1_rtt10": 3, "dfcp_void_runs_loss1_rtt10": 9,
+        "fairness_5l5t_void_runs": 4, "fairness_5l5t_tfrc_void_runs": 5,
+    }  # fmt: skip
+    patterns = {"mine": re.escape(name)}
+    bench = Bench(suite="lttp", patterns=patterns, line="weir")
+    (row,) = results.matched(flat, bench, 1, results.Origin())
+    assert row.void_before == counted
 
 
 def test_the_quick_variant_goes_elsewhere(tmp_path: Path) -> None:
