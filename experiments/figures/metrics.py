@@ -167,6 +167,7 @@ def _metrics() -> Mapping[str, Metric]:
             lambda run: _at(run.times_ms, 99), higher=False,
         ),
         Metric("deadlines_met_pct", "deadlines met [%]", _of_flows("deadlines_met_pct")),
+        Metric("offered_load", "load that the flows offered", _of_flows("offered_load")),
         Metric(
             "long_throughput_mbps", "flows above 1 MB, mean throughput [Mb/s]",
             _of_flows("long_throughput_mbps"),
@@ -222,7 +223,7 @@ METRICS = _metrics()
 USUAL = (
     "goodput_mbps", "background_mbps", "timeouts", "timeout_ratio_pct", "retransmissions", "drops",
     "fct_mean_ms", "fct_p50_ms", "fct_p95_ms", "fct_p99_ms", "operation_p99_ms", "jain_mean",
-    "deadlines_met_pct", "short_slowdown_mean", "short_slowdown_p99", "long_throughput_mbps",
-    "idle_rtt_ms",
+    "deadlines_met_pct", "offered_load", "short_slowdown_mean", "short_slowdown_p99",
+    "long_throughput_mbps", "idle_rtt_ms",
 )  # fmt: skip
 """What is read from every run, whatever a figure draws."""

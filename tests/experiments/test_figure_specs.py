@@ -10,6 +10,9 @@ import figure_made
 from experiments.bench.suites import SUITES
 from experiments.bench.transport import lttp
 from experiments.figures import catalogue, results, sweep
+from experiments.report.flows import SHORT_BYTES
+from experiments.workloads.arrivals import Arrivals
+from experiments.workloads.planned import Ground
 from experiments.figures.spec import SpecError, parse, read
 
 TOML = """
@@ -229,6 +232,22 @@ def test_a_curve_of_lttp_is_of_one_contender(name: str, metric: str) -> None:
     rows = results.matched(lttp.figures(runs, 6), bench, 1, results.Origin())
     found = [(row.line, row.x) for row in rows if row.metric == metric]
     assert sorted(found) == sorted((who, 6.0) for who in contenders)
+
+
+@pytest.mark.parametrize("name", ["weir-web-search", "weir-data-mining"])
+def test_a_99th_percentile_is_of_enough_flows(name: str) -> None:
+    figure = catalogue.entry(name).figure
+    ground = Ground([f"h{n}" for n in range(1, 17)], "r1", 100_000_000)
+    short: dict[float, int] = {}
+    for job in sweep.plan(figure.model_copy(update={"repeats": 1, "lines": figure.lines[:1]})):
+        workload = job.spec.workload
+        assert isinstance(workload, Arrivals)
+        assert workload.seconds >= 60
+        assert workload.warm_up_s > 0
+        flows = workload.plan(ground).flows
+        short[job.x] = sum(flow.counted and flow.size_bytes < SHORT_BYTES for flow in flows)
+    assert short[0.5] > 1000
+    assert min(short.values()) > 400
 
 
 @pytest.mark.parametrize(

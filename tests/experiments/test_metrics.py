@@ -55,6 +55,9 @@ def test_the_timeout_ratio_is_of_senders_or_of_flows_that_tell_it() -> None:
 def test_what_flows_tell_is_read_from_them() -> None:
     flows = [flow(0, 2, 10_000), flow(0, 4, 10_000), flow(0, 400, 4_000_000)]
     run = of_flows(flows)
+    asked = run.data["spec"] | {"workload": {"name": "web-search", "load": 0.5, "seconds": 0.5}}
+    offered = value("offered_load", recorded.run(**{**run.data, "spec": asked}))
+    assert offered == pytest.approx(4_020_000 * 8 / 100e6 / 0.5, rel=0.06)
     # 10 kB take 0.85 ms on the link, headers counted.
     assert value("short_slowdown_mean", run) == pytest.approx(3 / 0.85, rel=0.02)
     assert value("short_slowdown_p99", run) == pytest.approx(4 / 0.85, rel=0.02)
