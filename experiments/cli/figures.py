@@ -14,7 +14,7 @@ from rich.table import Table
 
 from experiments import workloads
 from experiments.cli import options
-from experiments.figures import axes, catalogue, claims, page, results, sweep
+from experiments.figures import axes, catalogue, claims, page, pairs, results, sweep
 from experiments.figures.spec import Figure, Line, Panel, Setting, Sweep, read
 from experiments.runner import RunSpec
 
@@ -32,8 +32,9 @@ as PAPER/NAME/figure.toml (docs/extending.md).
 
 _KEEP = """\
 Writes the medians and bands of DIR, and their provenance, beside the figure's own file, where
-'weir-experiment report' finds them: results.csv and provenance.json. That is what is committed, so
-it must be the whole figure, measured by one state of the code, and that a committed one.
+'weir-experiment report' finds them: results.csv, pairs.csv and provenance.json. That is what is
+committed, so it must be the whole figure, measured by one state of the code, and that a committed
+one.
 """
 
 
@@ -262,7 +263,7 @@ def _measure(figure: Figure, name: str, out: Path, args: argparse.Namespace, dra
         say(str(nothing))
         return outcome.status or int(bool(outcome.failed))
     results.write(found, out)
-    verdicts = claims.judge(drawn, found.cells)
+    verdicts = claims.judge(drawn, found.cells, pairs.pairs(drawn, found.rows))
     if drawn is not figure:
         panels = {"title": drawn.title, "panels": drawn.panels}
         assert found.figure is not None
@@ -441,6 +442,7 @@ def _keep(args: argparse.Namespace) -> int:
             needed |= {claim.metric for claim in entry.figure.claims}
             file = entry.folder / catalogue.RESULTS
             results.write_summary(found.cells, file, needed)
+            pairs.write(pairs.pairs(entry.figure, found.rows), entry.folder / catalogue.PAIRS)
             (entry.folder / catalogue.PROVENANCE).write_text(told)
             print(f"{entry.name}: {file}")
     return 0

@@ -13,7 +13,8 @@ from experiments.schemes import scheme
 from experiments.workloads import WORKLOADS
 
 HERE = Path(__file__).parent
-SPEC, PAPER, RESULTS, PROVENANCE = "figure.toml", "paper.csv", "results.csv", "provenance.json"
+SPEC, PAPER = "figure.toml", "paper.csv"
+RESULTS, PAIRS, PROVENANCE = "results.csv", "pairs.csv", "provenance.json"
 EXTRA = "WEIR_FIGURES"
 """Environment variable: folders, separated by colons, with PAPER/NAME/figure.toml below them."""
 

@@ -11,12 +11,15 @@ not measured, nor is the claim:
             ``most`` or before; only ``least``: not before; only ``most``: by then at the latest
     none    cannot be compared, and ``why``
 
-Medians decide. Where bands overlap, or a run was void, the reason says so.
+Medians decide: of ``order`` and ``factor`` those of the differences and factors seed by seed
+(``pairs``), where both lines have valid runs of the same seeds. Where bands overlap, or that of the
+differences has 0 in it, or a run was void, the reason says so.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from experiments.figures.pairs import Pair
 from experiments.figures.results import Cell
 from experiments.figures.spec import Claim, Figure, Line
 
@@ -34,7 +37,7 @@ class Verdict:
     why: str
 
 
-def judge(figure: Figure, found: Sequence[Cell]) -> list[Verdict]:
+def judge(figure: Figure, found: Sequence[Cell], pairs: Sequence[Pair] = ()) -> list[Verdict]:
     """Return a verdict for each claim of ``figure``."""
     own_names = {line.paper: line.name for line in figure.lines if line.paper}
     curves: dict[tuple[str, str], dict[float, Cell]] = {}
@@ -42,7 +45,9 @@ def judge(figure: Figure, found: Sequence[Cell]) -> list[Verdict]:
         if cell.t is None:
             curves.setdefault((cell.line, cell.metric), {})[cell.x] = cell
     planned = {line.name: _planned(figure, line) for line in figure.lines}
-    return [_judged(claim, _Curves(curves, own_names, planned)) for claim in figure.claims]
+    of_pairs = {(pair.line, pair.than, pair.metric, pair.x): pair for pair in pairs}
+    of = _Curves(curves, own_names, planned, of_pairs)
+    return [_judged(claim, of) for claim in figure.claims]
 
 
 def _planned(figure: Figure, line: Line) -> list[float]:
@@ -63,10 +68,12 @@ class _Curves:
         curves: Mapping[tuple[str, str], Mapping[float, Cell]],
         own_names: Mapping[str, str],
         planned: Mapping[str, Sequence[float]],
+        pairs: Mapping[tuple[str, str, str, float], Pair],
     ) -> None:
         self._curves = curves
         self._own_names = own_names
         self._planned = planned
+        self._pairs = pairs
 
     def of(self, line: str, metric: str) -> Mapping[float, Cell]:
         found = self._curves.get((line, metric))
@@ -75,6 +82,11 @@ class _Curves:
     def planned(self, line: str) -> Sequence[float]:
         """Return the values that a claim about ``line`` is about unless it names them."""
         return self._planned.get(line) or self._planned.get(self._own_names.get(line, line), ())
+
+    def pair(self, line: str, than: str, metric: str, x: float) -> Pair | None:
+        """Return two lines' values side by side, seed by seed."""
+        own, other = (self._own_names.get(name, name) for name in (line, than))
+        return self._pairs.get((own, other, metric, x))
 
 
 def _judged(claim: Claim, curves: _Curves) -> Verdict:
@@ -103,48 +115,81 @@ def _judged(claim: Claim, curves: _Curves) -> Verdict:
         if lacking:
             return Verdict(claim, NOT_MEASURED, f"nothing of {name} at {_list(lacking)}")
     pairs = [
-        (name, x, own[x], other[x]) for name, other in others.items() for x in at if x in other
+        _Pair(name, x, own[x], other[x], curves.pair(claim.line, name, claim.metric, x))
+        for name, other in others.items()
+        for x in at
+        if x in other
     ]
     if not pairs:
         return Verdict(claim, NOT_MEASURED, "nothing measured at the same values")
     return _order(claim, pairs) if claim.kind == "order" else _factor(claim, pairs)
 
 
-_Pair = tuple[str, float, Cell, Cell]
+@dataclass(frozen=True)
+class _Pair:
+    """A claim's line beside the line ``name`` at ``x``, if possible also ``seed_by_seed``."""
+
+    name: str
+    x: float
+    own: Cell
+    other: Cell
+    seed_by_seed: Pair | None = None
+
+    def lead(self, *, higher: bool) -> float:
+        """Return how far the claim's line is ahead; less than 0 if it is behind."""
+        ahead = self.own.band.median - self.other.band.median
+        if self.seed_by_seed is not None:
+            ahead = self.seed_by_seed.difference.median
+        return ahead if higher else -ahead
+
+    @property
+    def is_close(self) -> bool:
+        """Whether another set of repeats could say the contrary."""
+        if self.seed_by_seed is None:
+            return self.own.band.overlaps(self.other.band)
+        return self.seed_by_seed.difference.low <= 0 <= self.seed_by_seed.difference.high
+
+    @property
+    def factor(self) -> float | None:
+        """How many times as much the claim's line has; None where the other one has nothing."""
+        if self.seed_by_seed is not None and self.seed_by_seed.factor is not None:
+            return self.seed_by_seed.factor.median
+        theirs = self.other.band.median
+        return self.own.band.median / theirs if theirs else None
+
+    def in_words(self) -> str:
+        said = f"{self.own.band.median:.4g} against {self.other.band.median:.4g}"
+        if self.seed_by_seed is not None:
+            said += f" ({self.seed_by_seed.difference.median:+.3g} seed by seed)"
+        return said
 
 
 def _order(claim: Claim, pairs: Sequence[_Pair]) -> Verdict:
-    def is_ahead(own: Cell, other: Cell) -> bool:
-        mine, theirs = own.band.median, other.band.median
-        return mine >= theirs if claim.higher else mine <= theirs
-
     behind = [
-        f"{name} at {x:g}: {own.band.median:.4g} against {other.band.median:.4g}"
-        for name, x, own, other in pairs
-        if not is_ahead(own, other)
+        f"{pair.name} at {pair.x:g}: {pair.in_words()}"
+        for pair in pairs
+        if pair.lead(higher=claim.higher) < 0
     ]
     if behind:
         return _with_voids(claim, NOT_HELD, "behind " + "; ".join(behind), pairs)
-    close = [f"{name} at {x:g}" for name, x, own, other in pairs if own.band.overlaps(other.band)]
-    nearest = min(pairs, key=lambda pair: _lead(pair, claim.higher))
-    name, x, own, other = nearest
-    why = f"the nearest: {name} at {x:g}, {own.band.median:.4g} against {other.band.median:.4g}"
+    close = [f"{pair.name} at {pair.x:g}" for pair in pairs if pair.is_close]
+    nearest = min(
+        pairs,
+        key=lambda pair: pair.lead(higher=claim.higher) / (abs(pair.other.band.median) or 1.0),
+    )
+    why = f"the nearest: {nearest.name} at {nearest.x:g}, {nearest.in_words()}"
     if close:
         why += f"; bands overlap with {', '.join(close)}"
     return _with_voids(claim, HELD, why, pairs)
 
 
-def _lead(pair: _Pair, higher: bool) -> float:
-    mine, theirs = pair[2].band.median, pair[3].band.median
-    return (mine - theirs if higher else theirs - mine) / (abs(theirs) or 1.0)
-
-
 def _factor(claim: Claim, pairs: Sequence[_Pair]) -> Verdict:
     factors = {}
-    for name, x, own, other in pairs:
-        if not other.band.median:
-            return Verdict(claim, NOT_COMPARABLE, f"{name} has 0 at {x:g}")
-        factors[name, x] = own.band.median / other.band.median
+    for pair in pairs:
+        factor = pair.factor
+        if factor is None:
+            return Verdict(claim, NOT_COMPARABLE, f"{pair.name} has 0 at {pair.x:g}")
+        factors[pair.name, pair.x] = factor
     wrong = [f"{v:.3g} to {n} at {x:g}" for (n, x), v in factors.items() if not _within(v, claim)]
     if wrong:
         return _with_voids(claim, NOT_HELD, f"factor {'; '.join(wrong)}; {_bounds(claim)}", pairs)
@@ -154,7 +199,7 @@ def _factor(claim: Claim, pairs: Sequence[_Pair]) -> Verdict:
 
 def _level(claim: Claim, own: Sequence[Cell]) -> Verdict:
     wrong = [f"{c.band.median:.4g} at {c.x:g}" for c in own if not _within(c.band.median, claim)]
-    pairs = [(claim.line, cell.x, cell, cell) for cell in own]
+    pairs = [_Pair(claim.line, cell.x, cell, cell) for cell in own]
     if wrong:
         return _with_voids(claim, NOT_HELD, f"{'; '.join(wrong)}; {_bounds(claim)}", pairs)
     values = [cell.band.median for cell in own]
@@ -166,7 +211,7 @@ def _knee(claim: Claim, own: Mapping[float, Cell]) -> Verdict:
     """The knee lies between the last value before the fall and the first one after it."""
     xs = sorted(own)
     best = max(own[x].band.median for x in xs)
-    pairs = [(claim.line, x, own[x], own[x]) for x in xs]
+    pairs = [_Pair(claim.line, x, own[x], own[x]) for x in xs]
     fallen = [
         x
         for x in xs
@@ -188,7 +233,7 @@ def _knee(claim: Claim, own: Mapping[float, Cell]) -> Verdict:
 
 def _with_voids(claim: Claim, verdict: str, why: str, pairs: Iterable[_Pair]) -> Verdict:
     """A verdict that rests on void runs alone is none."""
-    at = sorted({x for _, x, own, other in pairs if not (own.runs and other.runs)})
+    at = sorted({pair.x for pair in pairs if not (pair.own.runs and pair.other.runs)})
     if not at:
         return Verdict(claim, verdict, why)
     return Verdict(claim, NOT_COMPARABLE, f"no valid run at {_list(at)}; by void ones: {why}")

@@ -14,9 +14,10 @@ from typing import Any
 
 import jinja2
 
-from experiments.figures import catalogue, claims, plot, results, sweep
+from experiments.figures import catalogue, claims, pairs, plot, results, sweep
 from experiments.figures.catalogue import Entry, Point
 from experiments.figures.claims import VERDICTS, Verdict
+from experiments.figures.pairs import Pair
 from experiments.figures.results import Cell
 
 PAGE, PICTURES, CLAIMS = "index.html", "pictures", "claims.csv"
@@ -30,10 +31,11 @@ class Shown:
     entry: Entry
     cells: Sequence[Cell]
     provenance: Mapping[str, Any]
+    pairs: Sequence[Pair] = ()
 
     @property
     def verdicts(self) -> list[Verdict]:
-        return claims.judge(self.entry.figure, self.cells)
+        return claims.judge(self.entry.figure, self.cells, self.pairs)
 
     @property
     def points(self) -> list[Point]:
@@ -42,9 +44,14 @@ class Shown:
 
 def committed(entry: Entry) -> Shown:
     """Return a figure with the results that lie beside it."""
-    file, told = entry.folder / catalogue.RESULTS, entry.folder / catalogue.PROVENANCE
-    cells = results.read_summary(file) if file.exists() else []
-    return Shown(entry, cells, json.loads(told.read_text()) if told.exists() else {})
+    kept = (catalogue.RESULTS, catalogue.PAIRS, catalogue.PROVENANCE)
+    file, paired, told = (entry.folder / name for name in kept)
+    return Shown(
+        entry,
+        results.read_summary(file) if file.exists() else [],
+        json.loads(told.read_text()) if told.exists() else {},
+        pairs.read(paired) if paired.exists() else [],
+    )
 
 
 def measured(folder: Path) -> Shown:
@@ -61,7 +68,9 @@ def measured_all(folder: Path) -> list[Shown]:
     entries.sort(key=lambda entry: entry.name != found.name)
     shown = entries or [Entry(found.name, folder, found.figure, found.name)]
     cells, provenance = found.cells, results.provenance(found)
-    return [Shown(entry, cells, provenance) for entry in shown]
+    return [
+        Shown(entry, cells, provenance, pairs.pairs(entry.figure, found.rows)) for entry in shown
+    ]
 
 
 def sweeps(folders: Iterable[Path]) -> list[Path]:

@@ -409,9 +409,14 @@ def write_summary(found: Iterable[Cell], file: Path, only: Iterable[str] | None 
             if kept is not None and cell.metric not in kept:
                 continue
             band = (cell.band.median, cell.band.low, cell.band.high)
-            t = "" if cell.t is None else f"{cell.t:.{_DIGITS}g}"
+            t = "" if cell.t is None else digits(cell.t)
             at = (cell.line, f"{cell.x:.10g}", t, cell.metric)
-            writer.writerow((*at, *(f"{v:.{_DIGITS}g}" for v in band), cell.runs, cell.void))
+            writer.writerow((*at, *map(digits, band), cell.runs, cell.void))
+
+
+def digits(value: float) -> str:
+    """Return a value as it is kept."""
+    return f"{value:.{_DIGITS}g}"
 
 
 def read_summary(file: Path) -> list[Cell]:

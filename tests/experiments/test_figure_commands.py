@@ -213,6 +213,7 @@ def test_what_is_kept_lies_beside_the_figure(asked: list[RunSpec], mine: Path) -
         "line,x,t,metric,median,low,high,runs,void",
         "reno,2,,goodput_mbps,53.333,53.333,53.333,2,0",
     ]
+    assert (mine / catalogue.PAIRS).read_text().startswith("line,than,x,metric,difference,")
     assert json.loads((mine / catalogue.PROVENANCE).read_text())["runs"] == 2
     assert cli.main(["run", "mine-fig1", "--quick"]) == 0
     assert cli.main(["keep", "build/figures/mine-fig1-quick"]) == 2, "the quick variant is not kept"

@@ -105,7 +105,7 @@ def test_what_is_committed_is_small_and_can_be_read() -> None:
     size = 0
     for entry in catalogue.entries():
         kept = page.committed(entry)
-        for name in (catalogue.RESULTS, catalogue.PROVENANCE):
+        for name in (catalogue.RESULTS, catalogue.PAIRS, catalogue.PROVENANCE):
             file = entry.folder / name
             size += file.stat().st_size if file.exists() else 0
         if kept.cells:
