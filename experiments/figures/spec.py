@@ -1,7 +1,7 @@
 """What a figure or a sweep is: a file in TOML or YAML, and how it is read."""
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -10,6 +10,21 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from experiments.figures.axes import AXES
 from experiments.figures.metrics import METRICS
+
+
+RIVALS = "rivals"
+"""What ``lines`` and ``than`` of a claim call all of _RIVALS."""
+_RIVALS: tuple[dict[str, str], ...] = (
+    {"name": "reno"},
+    {"name": "reno_rto10", "label": "Reno, RTO 10 ms, immediate ACKs"},
+    {"name": "cubic"},
+    {"name": "bbr"},
+    {"name": "dctcp"},
+    {"name": "dctcp_tuned"},
+    {"name": "fair"},
+    {"name": "sdtcp"},
+)
+"""The schemes over TCP beside which Weir stands: whatever one could have instead of it."""
 
 
 class SpecError(ValueError):
@@ -189,7 +204,8 @@ class Claim(_Strict):
 
 
 class Figure(_Strict):
-    """A figure: what is run or measured, drawn and claimed."""
+    """A figure: what is run or measured, drawn and claimed. Among its ``lines``, and those that a
+    claim is about, "rivals" stands for all schemes that Weir is compared with."""
 
     title: str
     paper: str = ""
@@ -217,6 +233,24 @@ class Figure(_Strict):
     quick: Quick = Quick()
     scale: Scale = Scale()
     claims: list[Claim] = []
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_rivals(cls, given: Any) -> Any:
+        if not isinstance(given, Mapping):
+            return given
+        changes: dict[str, Any] = {}
+        if isinstance(given.get("lines"), list):
+            changes["lines"] = _expanded(given["lines"], _RIVALS)
+        if isinstance(given.get("claims"), list):
+            names = [line["name"] for line in _RIVALS]
+            changes["claims"] = [
+                {**claim, "than": _expanded(claim["than"], names)}
+                if isinstance(claim, Mapping) and isinstance(claim.get("than"), list)
+                else claim
+                for claim in given["claims"]
+            ]
+        return {**given, **changes}
 
     @model_validator(mode="after")
     def _consistent(self) -> "Figure":
@@ -256,6 +290,10 @@ class Figure(_Strict):
         changes["workload"] = {**self.workload, **quick.workload}
         changes["setting"] = Setting(**{**self.setting.model_dump(), **quick.setting})
         return self.model_copy(update=changes)
+
+
+def _expanded(written: Sequence[Any], rivals: Sequence[Any]) -> list[Any]:
+    return [one for each in written for one in (rivals if each == RIVALS else [each])]
 
 
 _OF_RUNS = (

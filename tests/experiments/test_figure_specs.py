@@ -150,6 +150,33 @@ def test_a_scheme_of_a_family_is_a_line() -> None:
     assert catalogue.missing(made) == {"dctcp_k4": "there is no scheme 'dctcp_k4'"}
 
 
+def test_rivals_are_one_list() -> None:
+    claim = {"text": "t", "source": "s", "kind": "order", "metric": "goodput_mbps", "line": "weir"}
+    made = figure_made.figure(
+        lines=["rivals", "weir"], claims=[claim | {"than": ["rivals"]}], quick={}
+    )
+    names = [line.name for line in made.lines]
+    assert {"reno", "reno_rto10", "cubic", "bbr", "dctcp", "fair", "sdtcp"} < set(names)
+    assert names[-1] == "weir"
+    assert made.claims[0].than == names[:-1]
+    assert not catalogue.missing(made)
+    assert parse(made.model_dump(), "again") == made
+    with pytest.raises(SpecError, match="claims: no line 'reno_rto10'"):
+        figure_made.figure(claims=[claim | {"than": ["rivals"]}])
+
+
+@pytest.mark.parametrize("name", ["background", "buffers", "data-mining", "deadlines", "incast", "web-search"])
+def test_weir_stands_beside_all_rivals(name: str) -> None:
+    """No claim that it is the best leaves one out that was measured."""
+    figure = catalogue.entry(f"weir-{name}").figure
+    rivals = {line.name for line in figure_made.figure(lines=["rivals", "weir"], quick={}).lines}
+    assert rivals <= {line.name for line in figure.lines}
+    order = [claim for claim in figure.claims if claim.kind in ("order", "factor")]
+    for metric in {claim.metric for claim in order}:
+        than = {name for claim in order if claim.metric == metric for name in claim.than}
+        assert than == rivals - {"weir"}, metric
+
+
 NAMES = catalogue.names()
 
 
