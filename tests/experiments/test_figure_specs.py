@@ -10,10 +10,10 @@ import figure_made
 from experiments.bench.suites import SUITES
 from experiments.bench.transport import lttp
 from experiments.figures import catalogue, results, sweep
+from experiments.figures.spec import Claim, SpecError, parse, read
 from experiments.report.flows import SHORT_BYTES
 from experiments.workloads.arrivals import Arrivals
 from experiments.workloads.planned import Ground
-from experiments.figures.spec import SpecError, parse, read
 
 TOML = """
 title = "Goodput"
@@ -275,6 +275,41 @@ def test_a_99th_percentile_is_of_enough_flows(name: str) -> None:
         short[job.x] = sum(flow.counted and flow.size_bytes < SHORT_BYTES for flow in flows)
     assert short[0.5] > 1000
     assert min(short.values()) > 400
+
+
+def _claims() -> list[tuple[str, Claim]]:
+    return [
+        (entry.name, claim)
+        for entry in catalogue.entries()
+        for claim in entry.figure.claims
+        if claim.kind in ("factor", "level", "knee")
+    ]
+
+
+@pytest.mark.parametrize("words", ["about", "almost", "fair", "close to", "easily", "several"])
+def test_a_vague_word_has_its_bound_beside_it(words: str) -> None:
+    for name, claim in _claims():
+        if re.search(rf"\b{words}", claim.text):
+            after = claim.text.rpartition(": ")[2]
+            assert re.search(r"\d|two", after), f"{name}: {claim.text}"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "least", "most"),
+    [
+        ("lttp-fig6", "eight times as much", 8, None),
+        ("lttp-fig10", "above 99 %", 0.99, None),
+        ("lttp-table1", "between 6 and 8 %", 6, 8),
+        ("dfcp-table3", "almost 8 times", 7, None),
+        ("dfcp-table3", "more than 250 times", 250, None),
+        ("sdtcp-fig9", "at 37 flows", 30, 40),
+    ],
+)
+def test_a_bound_is_what_the_claim_says(
+    name: str, text: str, least: float, most: float | None
+) -> None:
+    (claim,) = [claim for of, claim in _claims() if of == name and text in claim.text]
+    assert (claim.least, claim.most) == (least, most)
 
 
 @pytest.mark.parametrize(
