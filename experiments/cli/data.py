@@ -19,7 +19,8 @@ from experiments.report import bench_picture, connections, figure
 _COMPARE = """\
 Compares the results of two folders: of figures, sweeps, or runs of any kind. Where both have valid
 runs of the same line (scheme), value and metric, prints the medians of both, and A less B with a
-band of 95 % (bootstrap over the runs of both). A star marks a difference whose band leaves 0 out.
+band of 95 % (bootstrap over the runs of both). A star marks a difference whose band leaves 0 out,
+where both have three valid runs or more.
 """
 
 _EXPORT = """\

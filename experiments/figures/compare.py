@@ -7,10 +7,15 @@ from experiments.figures.results import Results, Row
 from experiments.statistics import Band, difference_band, median_band
 
 
+LEAST_RUNS = 3
+"""Of fewer runs a band is no wider than their values happen to be."""
+
+
 @dataclass(frozen=True)
 class Difference:
     """``of`` less ``to`` at a point: the medians, their difference with its band of 95 %, and of
-    how many runs each is. ``differs`` says whether the band leaves 0 out."""
+    how many runs each is. ``differs`` says whether the band, of LEAST_RUNS of both or more, leaves
+    0 out."""
 
     line: str
     x: float
@@ -22,7 +27,8 @@ class Difference:
 
     @property
     def differs(self) -> bool:
-        return not self.difference.low <= 0 <= self.difference.high
+        leaves_out = not self.difference.low <= 0 <= self.difference.high
+        return leaves_out and min(self.runs) >= LEAST_RUNS
 
     @property
     def relative(self) -> float | None:

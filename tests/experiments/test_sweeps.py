@@ -287,19 +287,19 @@ def test_runs_of_any_kind_are_data(tmp_path: Path) -> None:
 
 
 def test_differences_have_bands(tmp_path: Path) -> None:
-    measure(figure_made.figure(), tmp_path / "a")
-    measure(figure_made.figure(seed=101), tmp_path / "b")
+    measure(figure_made.figure(repeats=3), tmp_path / "a")
+    measure(figure_made.figure(repeats=3, seed=101), tmp_path / "b")
     a, b = results.load(tmp_path / "a"), results.load(tmp_path / "b")
     found = compare(a, b, ["goodput_mbps"])
     assert len(found) == 4
     one = found[0]
     assert (one.of, one.to) == (
-        pytest.approx(16e3 / 301.5, 1e-3),
-        pytest.approx(16e3 / 401.5, 1e-3),
+        pytest.approx(16e3 / 302, 1e-3),
+        pytest.approx(16e3 / 402, 1e-3),
     )
     assert one.difference.low <= one.difference.median <= one.difference.high
     assert one.differs
-    assert one.runs == (2, 2)
+    assert one.runs == (3, 3)
     assert not compare(a, a, ["goodput_mbps"])[0].differs
     with pytest.raises(ValueError, match="have no valid runs of the same line"):
         compare(a, b, ["beauty"])
@@ -410,6 +410,16 @@ def test_the_quick_variant_goes_elsewhere(tmp_path: Path) -> None:
     measure(figure_made.figure(), tmp_path)
     with pytest.raises(ValueError, match=r"has results of made: choose another --out"):
         measure(figure_made.figure().quickly(), tmp_path, quick=True)
+
+
+@pytest.mark.parametrize(("repeats", "differs"), [(1, False), (2, False), (3, True)])
+def test_a_few_runs_tell_no_difference(repeats: int, *, differs: bool, tmp_path: Path) -> None:
+    measure(figure_made.figure(repeats=3), tmp_path / "a")
+    measure(figure_made.figure(repeats=repeats, seed=101), tmp_path / "b")
+    a, b = results.load(tmp_path / "a"), results.load(tmp_path / "b")
+    (one, *_) = compare(a, b, ["goodput_mbps"])
+    assert one.difference.low > 0
+    assert one.differs is differs
 
 
 def test_a_benchmark_s_figures_become_rows() -> None:
