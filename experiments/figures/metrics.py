@@ -1,7 +1,7 @@
 """What is read from a recorded run: numbers, and series over time."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,8 @@ class Metric:
     """``of`` returns a run's value, None where it has none; of what is ``over_time`` a series:
     seconds since the workload's beginning, in bins of as many seconds as asked for, and values.
 
-    ``higher`` says whether more is better.
+    ``higher`` says whether more is better, ``rests`` whether a series is 0 after its end: of what
+    is sent or waits there, not of a window or an index.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Metric:
     of: Callable[..., Any]
     higher: bool = True
     over_time: bool = False
+    rests: bool = False
 
 
 def flow_times_ms(run: Run) -> list[float]:
@@ -108,16 +110,11 @@ def _rate(run: Run, name: str, bin_s: float) -> Series:
 
 
 def _queue(run: Run, bin_s: float) -> Series:
-    """The longest queue of each bin, in full-size packets."""
-    bin_ns = round(bin_s * 1e9)
-    trace = run.queue
-    if not len(trace.time_ns):
-        return np.empty(0), np.empty(0)
-    bins = (trace.time_ns - run.burst_ns[0]) // bin_ns
-    first, last = int(bins.min()), int(bins.max())
-    longest = np.zeros(last - first + 1)
-    np.maximum.at(longest, bins - first, trace.bytes / _FRAME_BYTES)
-    return (first + np.arange(len(longest))) * bin_s, longest
+    """The longest queue of each bin, in full-size packets; without arrivals it only drains."""
+    trace = replace(run.queue, time_ns=run.queue.time_ns - run.burst_ns[0])
+    rate_bps = run.data["roles"]["bottleneck_bps"]
+    starts_ns, _, longest = trace.envelope(round(bin_s * 1e9), rate_bps)
+    return starts_ns / 1e9, longest / _FRAME_BYTES
 
 
 def _window(run: Run, bin_s: float) -> Series:
@@ -197,11 +194,11 @@ def _metrics() -> Mapping[str, Metric]:
     many += [
         Metric(
             "workload_rate_mbps", "goodput of the flows [Mb/s]",
-            lambda run, bin_s: _rate(run, "workload_bytes", bin_s), over_time=True,
+            lambda run, bin_s: _rate(run, "workload_bytes", bin_s), over_time=True, rests=True,
         ),
         Metric(
             "background_rate_mbps", "background flow [Mb/s]",
-            lambda run, bin_s: _rate(run, "background_bytes", bin_s), over_time=True,
+            lambda run, bin_s: _rate(run, "background_bytes", bin_s), over_time=True, rests=True,
         ),
         Metric(
             "jain_over_time", "Jain's index of the flows' rates", jain_of_active, over_time=True
@@ -212,7 +209,7 @@ def _metrics() -> Mapping[str, Metric]:
         ),
         Metric(
             "queue_packets", "queue at the bottleneck [packets]", _queue, higher=False,
-            over_time=True,
+            over_time=True, rests=True,
         ),
     ]  # fmt: skip
     return {metric.name: metric for metric in many}

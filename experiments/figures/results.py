@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -106,7 +106,8 @@ class Results:
 def cells(rows: Iterable[Row]) -> list[Cell]:
     """Return the medians and bands of ``rows``, in the order of lines, metrics, x and t."""
     grouped: dict[Key, list[Row]] = {}
-    for row in rows:
+    rows = list(rows)
+    for row in (*rows, *_rests(rows)):
         grouped.setdefault((row.line, row.x, row.t, row.metric), []).append(row)
     found = []
     for (line, x, t, metric), group in grouped.items():
@@ -118,6 +119,24 @@ def cells(rows: Iterable[Row]) -> list[Cell]:
     return sorted(
         found, key=lambda c: (lines.index(c.line), c.metric, c.x, -1e9 if c.t is None else c.t)
     )
+
+
+def _rests(rows: Iterable[Row]) -> list[Row]:
+    """Return rows of 0 from the end of each run's series to that of the longest one at the same
+    point, where the metric ``rests``. Without these, the end would be the slowest runs' alone."""
+    series: dict[tuple[str, float, str], dict[str, list[Row]]] = {}
+    for row in rows:
+        known = metrics.METRICS.get(row.metric)
+        if row.t is not None and known is not None and known.rests:
+            of = series.setdefault((row.line, row.x, row.metric), {})
+            of.setdefault(row.origin.folder, []).append(row)
+    found = []
+    for runs in series.values():
+        times = sorted({row.t for run in runs.values() for row in run if row.t is not None})
+        for run in runs.values():
+            last = max(row.t for row in run if row.t is not None)
+            found += [replace(run[-1], t=t, value=0.0) for t in times if t > last]
+    return found
 
 
 def load(folder: Path) -> Results:

@@ -104,3 +104,12 @@ def test_the_longest_queue_of_a_bin() -> None:
     assert times[0] == 0
     assert packets[:2].tolist() == pytest.approx([20_000 / 1514, 65_000 / 1514])
     assert not np.any(packets[2:])
+
+
+def test_a_queue_without_arrivals_only_drains() -> None:
+    # After 30 ms nothing came to the 65,000 bytes for long; 12,500 leave in a millisecond.
+    times, packets = value("queue_packets", recorded.run(), 0.001)
+    assert times[30:36].tolist() == pytest.approx([0.03, 0.031, 0.032, 0.033, 0.034, 0.035])
+    assert (packets[30:37] * 1514).tolist() == pytest.approx(
+        [65_000, 52_500, 40_000, 27_500, 15_000, 2_500, 0]
+    )

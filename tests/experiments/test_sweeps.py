@@ -16,6 +16,7 @@ from experiments import runner
 from experiments.bench import measuring
 from experiments.figures import results, sweep
 from experiments.figures.compare import compare
+from experiments.figures.results import Row
 from experiments.figures.spec import Bench, Figure
 from experiments.measure.record import QUEUE, RECORD
 from experiments.runner import RunSpec
@@ -274,6 +275,22 @@ def test_a_summary_can_be_read_again(tmp_path: Path) -> None:
     assert again[0].band.median == pytest.approx(16e3 / 301.5, rel=1e-3)
     with pytest.raises(ValueError, match="its columns are not"):
         results.read_summary(tmp_path / sweep.SWEEP)
+
+
+def test_what_has_ended_counts_as_nothing_in_medians_over_time() -> None:
+    def series(metric: str, folder: str, values: list[float], **origin: Any) -> list[Row]:
+        of = results.Origin(folder=folder, **origin)
+        return [Row("reno", 8, k / 10, metric, v, 1, of) for k, v in enumerate(values)]
+
+    def medians(metric: str) -> list[float]:
+        runs = [series(metric, n, v) for n, v in (("1", [90, 90]), ("2", [80, 80]), ("3", [7] * 4))]
+        rows = [row for run in runs for row in run]
+        return [cell.band.median for cell in results.cells(rows)]
+
+    # Of three runs two have ended after 0.2 s: half of the time nothing was sent any more.
+    assert medians("workload_rate_mbps") == [80, 80, 0, 0]
+    assert medians("queue_packets") == [80, 80, 0, 0]
+    assert medians("cwnd_segments") == [80, 80, 7, 7], "a window that is no more has no size"
 
 
 def test_runs_of_any_kind_are_data(tmp_path: Path) -> None:
