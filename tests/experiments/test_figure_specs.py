@@ -286,6 +286,26 @@ def _claims() -> list[tuple[str, Claim]]:
     ]
 
 
+@pytest.mark.parametrize(
+    ("name", "line", "xs"),
+    [
+        # Where a paper gives a range of values, or one for a range of x, no point is made of it.
+        ("lttp-table1", "LTTP", [None, None]),
+        ("lttp-fig7", "LTTP", [None]),
+        ("sdtcp-fig9", "SDTCP", [70]),
+    ],
+)
+def test_points_are_no_more_than_the_paper_says(
+    name: str, line: str, xs: list[float | None]
+) -> None:
+    assert [point.x for point in catalogue.entry(name).points() if point.line == line] == xs
+
+
+def test_no_source_says_what_its_table_does_not() -> None:
+    sources = {point.source for point in catalogue.entry("dfcp-fig12").points()}
+    assert sources == {"Table 3, testbed"}
+
+
 @pytest.mark.parametrize("words", ["about", "almost", "fair", "close to", "easily", "several"])
 def test_a_vague_word_has_its_bound_beside_it(words: str) -> None:
     for name, claim in _claims():
