@@ -8,7 +8,7 @@ import pytest
 
 import figure_made
 from experiments.bench.suites import SUITES
-from experiments.bench.transport import lttp
+from experiments.bench.transport import dfcp, lttp
 from experiments.figures import catalogue, results, sweep
 from experiments.figures.spec import Claim, SpecError, parse, read
 from experiments.report.flows import SHORT_BYTES
@@ -299,6 +299,19 @@ def test_points_are_no_more_than_the_paper_says(
     name: str, line: str, xs: list[float | None]
 ) -> None:
     assert [point.x for point in catalogue.entry(name).points() if point.line == line] == xs
+
+
+@pytest.mark.parametrize("name", ["dfcp-table3", "dfcp-fig11", "dfcp-fig12"])
+def test_what_favours_dfcp_is_said(name: str) -> None:
+    differs = catalogue.entry(name).figure.differs
+    assert f"{dfcp._BUFFER_BYTES // 1024} KiB" in differs
+    assert f"{100 * dfcp._TOLD_PART:.0f} %" in differs
+    assert "1,000" in differs
+
+
+def test_what_is_normalised_otherwise_is_no_point() -> None:
+    """The paper's Table 4 has goodput over a single flow's, Weir's the share of the link."""
+    assert catalogue.entry("dfcp-table4").points() == []
 
 
 def test_no_source_says_what_its_table_does_not() -> None:
