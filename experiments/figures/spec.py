@@ -22,7 +22,8 @@ _RIVALS: tuple[dict[str, str], ...] = (
     {"name": "dctcp"},
     {"name": "dctcp_tuned"},
     {"name": "fair"},
-    {"name": "sdtcp"},
+    {"name": "sdtcp_letter", "label": "SDTCP as printed"},
+    {"name": "sdtcp", "label": "SDTCP, notices repeated"},
 )
 """The schemes over TCP beside which Weir stands: whatever one could have instead of it."""
 

@@ -28,10 +28,12 @@ def run(
     repeats: int,
     records: str,
     host: Mapping[str, Any] | None = None,
+    seed: int = 1,
 ) -> Figures:
-    """Measure; see ``experiments.bench``. ``host`` has fields of HostSettings."""
+    """Measure; see ``experiments.bench``. ``host`` has fields of HostSettings, ``seed`` is the
+    first run's."""
     spec = RunsSpec(
-        SERVERS, SIZES, (), USUAL, repeats, records, fixed_rounds=rounds, host=host or {}
+        SERVERS, SIZES, (), USUAL, repeats, records, fixed_rounds=rounds, host=host or {}, seed=seed
     )
     runs, missing = in_networks(schemes, spec, progress)
     found = figures(runs)

@@ -49,6 +49,7 @@ SUITES.add(
                 (*over_tcp(), *over_lttp(), *over_atp()),
                 quick={"rounds": 20},
                 tabled=True,
+                seeded=True,
             ),
             **{
                 group: Group(
