@@ -301,6 +301,28 @@ def test_points_are_no_more_than_the_paper_says(
     assert [point.x for point in catalogue.entry(name).points() if point.line == line] == xs
 
 
+@pytest.mark.parametrize("name", ["dfcp-table3", "dfcp-fig11", "dfcp-fig12"])
+def test_the_quick_variant_measures_what_is_drawn(name: str) -> None:
+    figure = catalogue.entry(name).figure.quickly()
+    bench = figure.bench
+    assert bench is not None
+    assert bench.suites_quick
+    quick = SUITES["dfcp"].groups["links"].quick
+    assert quick is not None
+    # As dfcp.run calls what it has measured.
+    flat = {
+        f"{who}_goodput_mbps_loss{loss:g}_rtt{rtt:g}": 5.0
+        for who in ("dfcp", *quick["tcps"])
+        for loss in quick["losses_pct"]
+        for rtt in quick["rtts_ms"]
+    }
+    rows = results.matched(flat, bench, 1, results.Origin())
+    for panel in figure.panels:
+        drawn = [row for row in rows if row.metric == panel.metric]
+        assert len({row.x for row in drawn}) > 1, panel.metric
+        assert {row.line for row in drawn} == {"dfcp", "cubic"}
+
+
 @pytest.mark.parametrize("number", [9, 10, 11, 12, 13, 14, 15])
 def test_claims_about_sdtcp_are_about_the_printed_one(number: int) -> None:
     figure = catalogue.entry(f"sdtcp-fig{number}").figure

@@ -9,7 +9,7 @@ SUITES.add(
         {
             "links": Group(
                 "experiments.bench.transport.dfcp",
-                quick={"losses_pct": (1.0,), "rtts_ms": (0, 50), "tcps": ("bbr",)},
+                quick={"losses_pct": (0.1, 1.0), "rtts_ms": (10, 50), "tcps": ("cubic",)},
                 seeded=True,
             ),
             "codes": Group("experiments.bench.transport.dfcp_codes", quick={"losses_pct": (5.0,)}),
