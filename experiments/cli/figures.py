@@ -263,6 +263,8 @@ def _measure(figure: Figure, name: str, out: Path, args: argparse.Namespace, dra
         say(str(nothing))
         return outcome.status or int(bool(outcome.failed))
     results.write(found, out)
+    if not {cell.metric for cell in found.cells} & {panel.metric for panel in drawn.panels}:
+        say("nothing is measured of what is drawn" + "; without --quick it is" * args.quick)
     verdicts = claims.judge(drawn, found.cells, pairs.pairs(drawn, found.rows))
     if drawn is not figure:
         panels = {"title": drawn.title, "panels": drawn.panels}

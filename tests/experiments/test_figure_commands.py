@@ -9,6 +9,7 @@ import pytest
 import figure_made
 import recorded
 from experiments import cli, runner
+from experiments.bench import measuring
 from experiments.figures import catalogue, sweep
 from experiments.figures.spec import parse
 from experiments.measure.record import QUEUE, RECORD
@@ -227,6 +228,33 @@ def test_a_benchmark_s_figures_are_drawn(tmp_path: Path) -> None:
     assert (tmp_path / "some.png").stat().st_size > 1000
     file.write_text(json.dumps({"failed": ""}))
     assert cli.main(["plot", str(file)]) == 2
+
+
+@pytest.fixture
+def benchmark(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Replaces benchmarks by a figure of one."""
+
+    def run(
+        suite: str, only: list[str], out: Path, comparison: measuring.Comparison, *, quick: bool
+    ) -> int:
+        flat = measuring.asked(suite, only, comparison, quick=quick)
+        out.write_text(json.dumps({**flat, "lttp_goodput_mbps_n40_64k": 80.0, "failed": ""}))
+        return 0
+
+    monkeypatch.setattr(measuring, "run", run)
+    monkeypatch.setattr(measuring, "state", lambda _: {})
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.usefixtures("benchmark")
+def test_it_is_said_where_quickly_nothing_of_a_figure_is_measured(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    told = "nothing is measured of what is drawn; without --quick it is"
+    assert cli.main(["run", "lttp-fig7", "--quick"]) == 0
+    assert told in capsys.readouterr().err
+    assert cli.main(["run", "lttp-fig6", "--quick"]) == 0
+    assert told not in capsys.readouterr().err
 
 
 def test_a_figure_from_outside_needs_no_place_in_the_tree() -> None:
