@@ -259,7 +259,7 @@ def _measure(figure: Figure, name: str, out: Path, args: argparse.Namespace, dra
     )
     try:
         found = results.load(out)
-    except ValueError as nothing:
+    except results.NothingError as nothing:
         say(str(nothing))
         return outcome.status or int(bool(outcome.failed))
     results.write(found, out)

@@ -139,9 +139,13 @@ def _rests(rows: Iterable[Row]) -> list[Row]:
     return found
 
 
+class NothingError(ValueError):
+    """Of a figure or sweep nothing has been measured."""
+
+
 def load(folder: Path) -> Results:
-    """Read a folder: of a figure or sweep, or of runs of any kind. Raises ValueError where there is
-    nothing."""
+    """Read a folder: of a figure or sweep, or of runs of any kind. Raises NothingError where there
+    is nothing of a figure yet, ValueError where there is nothing else, or what is of no use."""
     described = folder / sweep.SWEEP
     if described.exists():
         told = json.loads(described.read_text())
@@ -156,7 +160,7 @@ def load(folder: Path) -> Results:
             else figure_rows(folder, figure, panels)
         )
         if not rows:
-            raise ValueError(
+            raise NothingError(
                 f"{folder}: nothing has been measured yet as {described.name} says; what is there "
                 "of other settings does not count"
             )
@@ -294,13 +298,15 @@ def _percent(share: float | None) -> float | None:
 
 def bench_rows(name: str, folder: Path, figure: Figure) -> list[Row]:
     """Return the rows of what a benchmark has measured as ``figure`` asks for it, by the patterns
-    of the figure called ``name`` and of others that draw the same."""
+    of the figure called ``name`` and of others that draw the same; by its own if none is called so,
+    as of a file."""
     rows = []
+    assert figure.bench is not None
     benches = [
         entry.figure.bench
         for entry in catalogue.entries()
         if entry.runs == name and entry.figure.bench is not None
-    ]
+    ] or [figure.bench]
     for file in sorted((folder / sweep.BENCH).glob("*.json")):
         repeat = int(file.stem)
         flat = json.loads(file.read_text())
@@ -323,7 +329,10 @@ def bench_rows(name: str, folder: Path, figure: Figure) -> list[Row]:
 
 
 def matched(flat: Mapping[str, Any], bench: Bench, repeat: int, origin: Origin) -> list[Row]:
-    """Return the rows that the patterns of ``bench`` find in a benchmark's figures."""
+    """Return the rows that the patterns of ``bench`` find in a benchmark's figures.
+
+    Raises ValueError where ``x`` matches what is neither a number nor among ``names``.
+    """
     rows = []
     void = _void_runs(flat)
     for metric, pattern in bench.patterns.items():
@@ -332,12 +341,24 @@ def matched(flat: Mapping[str, Any], bench: Bench, repeat: int, origin: Origin) 
             if found is None or isinstance(value, bool) or not isinstance(value, int | float):
                 continue
             groups = found.groupdict()
-            x = groups.get("x") or "0"
-            at = bench.names[x] if x in bench.names else float(x)
+            at = _place(groups.get("x") or "0", bench, metric, name)
             line = groups.get("line") or bench.line
             before = _void_before(name, void)
             rows.append(Row(line, at, None, metric, float(value), repeat, origin, before))
     return rows
+
+
+def _place(x: str, bench: Bench, metric: str, name: str) -> float:
+    if x in bench.names:
+        return bench.names[x]
+    try:
+        return float(x)
+    except ValueError:
+        known = ", ".join(bench.names) or "none"
+        raise ValueError(
+            f"patterns.{metric} finds x = {x!r} in {name}, which is neither a number nor among "
+            f"bench.names: {known}"
+        ) from None
 
 
 def _void_runs(flat: Mapping[str, Any]) -> dict[str, int]:

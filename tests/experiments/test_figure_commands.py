@@ -246,6 +246,32 @@ def benchmark(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
 
 
+OF_BENCHMARK = r"""
+title = "Goodput"
+repeats = 1
+panels = [{ metric = "mbps" }]
+[bench]
+suite = "lttp"
+groups = ["n40"]
+line = "lttp"
+patterns = { mbps = 'lttp_goodput_mbps_(?P<x>n\d+)_64k' }
+"""
+
+
+@pytest.mark.usefixtures("benchmark")
+def test_a_file_can_be_of_a_benchmark(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("mine.toml").write_text(OF_BENCHMARK + "names = { n40 = 40 }\n")
+    assert cli.main(["run", "mine.toml", "--json"]) == 0
+    (point,) = json.loads(capsys.readouterr().out)["points"]
+    assert (point["line"], point["x"], point["median"]) == ("lttp", 40, 80)
+    Path("other.toml").write_text(OF_BENCHMARK + "names = { n50 = 50 }\n")
+    assert cli.main(["run", "other.toml"]) != 0
+    assert (
+        "patterns.mbps finds x = 'n40' in lttp_goodput_mbps_n40_64k, which is neither a number nor "
+        "among bench.names: n50"
+    ) in capsys.readouterr().err
+
+
 @pytest.mark.usefixtures("benchmark")
 def test_it_is_said_where_quickly_nothing_of_a_figure_is_measured(
     capsys: pytest.CaptureFixture[str],
