@@ -199,6 +199,11 @@ def parsed_sweep(written: str) -> tuple[str, list[Any]]:
     if not equals or not values:
         raise ValueError(f"--sweep {written}: is not AXIS=VALUE,...")
     axes.axis(name)
+    for value in values:
+        if isinstance(value, str):
+            raise ValueError(
+                f"--sweep {written}: {value!r} is neither a number nor true or false"
+            )
     return name, values
 
 

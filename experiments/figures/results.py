@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pydantic import ValidationError
 
 from experiments.figures import catalogue, metrics, sweep
-from experiments.figures.spec import Bench, Figure, Line, Panel
+from experiments.figures.spec import Bench, Figure, Line, Panel, explained
 from experiments.measure.record import RECORD, Run
 from experiments.report import table
 from experiments.statistics import Band, median_band
@@ -151,8 +152,10 @@ def load(folder: Path) -> Results:
         told = json.loads(described.read_text())
         try:
             figure = Figure.model_validate(told["figure"])
-        except ValueError as wrong:
-            raise ValueError(f"{described} is of another version: measure it again") from wrong
+        except ValidationError as wrong:
+            raise ValueError(
+                f"{described} is of another version ({explained(wrong)}): measure it again"
+            ) from wrong
         panels = _panels(told["name"], figure)
         rows = (
             bench_rows(told["name"], folder, figure)

@@ -333,8 +333,7 @@ def parse(written: object, where: str) -> Figure:
     try:
         figure = Figure.model_validate(dict(written))
     except ValidationError as error:
-        problems = "; ".join(_explained(one) for one in error.errors())
-        raise SpecError(f"{where}: {problems}") from error
+        raise SpecError(f"{where}: {explained(error)}") from error
     _require_known_lines(figure, where)
     return figure
 
@@ -354,6 +353,11 @@ def _require_known_lines(figure: Figure, where: str) -> None:
         for name in filter(None, (claim.line, *claim.than)):
             if name not in known:
                 raise SpecError(f"{where}: claims: no line {name!r}: there are {', '.join(names)}")
+
+
+def explained(error: ValidationError) -> str:
+    """Return which keys are wrong, and what would be right."""
+    return "; ".join(_explained(one) for one in error.errors())
 
 
 def _explained(error: Any) -> str:

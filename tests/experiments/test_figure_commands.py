@@ -74,6 +74,11 @@ def test_help(argv: list[str], taught: list[str], capsys: pytest.CaptureFixture[
         ("run none.toml", "none.toml: No such file"),
         ("run --scheme weir --sweep colour=1", "no axis 'colour': there are connections"),
         ("run --scheme weir --sweep buffer_kib", "is not AXIS=VALUE"),
+        (
+            "run --scheme weir --sweep connections=many",
+            "--sweep connections=many: 'many' is neither a number nor true or false",
+        ),
+        ("run sdtcp-fig9 --sweep connections=4,many", "'many' is neither a number nor true or"),
         ("compare a b", "a: is not there"),
         ("export nowhere", "nowhere: is not there"),
         ("plot nowhere", "nowhere: is not there"),

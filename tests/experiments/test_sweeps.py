@@ -103,6 +103,16 @@ def test_runs_of_another_setting_are_not_shown(tmp_path: Path) -> None:
     assert {row.line for row in results.load(tmp_path).rows} == {"weir"}
 
 
+def test_a_key_of_another_version_is_named(tmp_path: Path) -> None:
+    measure(figure_made.figure(), tmp_path)
+    described = tmp_path / sweep.SWEEP
+    told = json.loads(described.read_text())
+    told["figure"]["setting"]["colour"] = "red"
+    described.write_text(json.dumps(told))
+    with pytest.raises(ValueError, match="another version .setting.colour: there is no such key."):
+        results.load(tmp_path)
+
+
 def test_another_switch_is_another_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     measure(figure_made.figure(), tmp_path)
     monkeypatch.setattr(sweep, "find_prefix", lambda _: Path("/x/built-since"))
