@@ -323,6 +323,14 @@ def test_the_quick_variant_measures_what_is_drawn(name: str) -> None:
         assert {row.line for row in drawn} == {"dfcp", "cubic"}
 
 
+def test_texts_say_what_is_drawn_and_checked() -> None:
+    figure = catalogue.entry("sdtcp-fig12").figure
+    assert f"every {1000 * figure.bin_s:g} ms" in figure.about
+    for claim in catalogue.entry("weir-buffers").figure.claims:
+        named = {float(size) for size in re.findall(r"(\d+) KiB", claim.text)}
+        assert named <= set(claim.at), claim.text
+
+
 @pytest.mark.parametrize("number", [9, 10, 11, 12, 13, 14, 15])
 def test_claims_about_sdtcp_are_about_the_printed_one(number: int) -> None:
     figure = catalogue.entry(f"sdtcp-fig{number}").figure
