@@ -29,7 +29,7 @@ each value of each run, with where it comes from: commit, kernel, versions, seed
 hosts' settings, stolen time, validity. Writes into --out:
   data.csv, data.parquet   all values
   summary.csv              medians and their bands of 95 %
-  provenance.json          of what they are, in sum
+  provenance.json          summary of provenance
 """
 
 _PLOT = """\

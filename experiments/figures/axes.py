@@ -69,7 +69,7 @@ AXES: Mapping[str, Axis] = {
         ),
         Axis(
             "delay_ms",
-            "delay at every port [ms]",
+            "added delay per switch port [ms]",
             lambda spec, value: replace(spec, delay_us=round(value * 1000)),
         ),
         Axis("initial_window", "initial window [segments]", _host("initcwnd")),

@@ -483,7 +483,7 @@ def read_summary(file: Path) -> list[Cell]:
 
 
 def provenance(results: Results) -> dict[str, Any]:
-    """Return of what the results are, in sum: whatever differs between runs as a list."""
+    """Return a summary of provenance: whatever differs between runs as a list."""
     origins = {(row.line, row.x, row.origin.folder): row.origin for row in results.rows}
     told: dict[str, Any] = {"figure": results.name, "quick": results.quick}
     for name in ("commit", "code", "weir", "switch", "kernel", "python", "processors", "hosts"):

@@ -8,7 +8,7 @@ SCHEMES.add(
     Scheme(
         "reno_rto10",
         "Reno, 10 ms",
-        "as reno, least timeout 10 ms and immediate ACKs: what whoever may set hosts does first",
+        "as reno, least timeout 10 ms and immediate ACKs: the usual host-side fix",
         # Vasudevan et al., SIGCOMM 2009; without immediate ACKs such timeouts would be spurious.
         HostSettings(congestion_control="reno", rto_min_ms=10, quickack=True),
     )

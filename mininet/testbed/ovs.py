@@ -196,7 +196,8 @@ def _put_first(pid: int, priority: int = _PRIORITY) -> None:
     """Let a thread of a switch have a processor at once: one in hardware does not wait for the
     hosts' either.
 
-    It forwards in its main thread, and releases packets in one more. Others are of no hurry.
+    It forwards in its main thread, and releases packets in one more. Its other threads are not
+    urgent.
     """
     try:
         policy = os.SCHED_RR | os.SCHED_RESET_ON_FORK
