@@ -39,13 +39,13 @@ _METADATA: Mapping[str, Mapping[str, Any]] = {
 # Okabe and Ito's, distinct to colour-blind eyes; every line differs in its marker, too.
 _COLOURS = (
     "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7F7F7F",
-    "#8C510A", "#5E3C99",
+    "#8C510A", "#5E3C99", "#999933", "#882255",
 )  # fmt: skip
 _MARKERS = "osD^vP*Xp<>"
 # The same in all figures, so that nobody has to look twice; others take what is left.
 _OF_SCHEMES = {
     "weir": 0, "dctcp": 1, "sdtcp": 2, "cubic": 3, "dctcp_tuned": 4, "bbr": 5, "reno": 6,
-    "reno_rto10": 7, "fair": 8, "lttp": 0, "dfcp": 0,
+    "reno_rto10": 7, "fair": 8, "sdtcp_letter": 9, "acc": 10, "lttp": 0, "dfcp": 0,
 }  # fmt: skip
 _LINE = "#444444"
 

@@ -7,7 +7,7 @@ import pytest
 from matplotlib.axes import Axes
 
 import figure_made
-from experiments.figures import plot
+from experiments.figures import catalogue, plot
 from experiments.figures.catalogue import Point
 from experiments.figures.spec import Figure
 from figure_made import cell
@@ -46,6 +46,15 @@ def test_an_axis_on_which_nothing_lies_has_no_label(axes: Axes) -> None:
     cells = [cell("dfcp", 0, 0.5, metric="drops_pct")]
     plot._panel(axes, figure, figure.panels[0], cells, [])
     assert axes.get_xlabel() == ""
+
+
+@pytest.mark.parametrize("name", catalogue.names())
+def test_no_two_lines_of_a_figure_look_alike(name: str) -> None:
+    figure = catalogue.entry(name).figure
+    forms = plot._forms(figure, plot.labels(figure, []))
+    assert len(set(forms.values())) == len(forms)
+    if name == "weir-incast":
+        assert len({colour for colour, _ in forms.values()}) == len(forms)
 
 
 def test_what_has_x_is_a_curve(axes: Axes) -> None:
