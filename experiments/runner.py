@@ -16,7 +16,7 @@ from typing import Any
 from experiments import workloads
 from experiments.measure.captures import CONNECTIONS, PACKETS
 from experiments.measure.record import QUEUE, RECORD, Run
-from experiments.schemes import scheme
+from experiments.schemes import carried_by_tcp
 from experiments.workloads import Workload
 from experiments.workloads.reads import Reads
 from testbed import sandbox
@@ -92,7 +92,8 @@ class RunSpec:
 
 
 def bed_config(spec: RunSpec) -> BedConfig:
-    """Return the test bed of a run."""
+    """Return the test bed of a run. Raises ValueError where TCP does not carry its data."""
+    chosen = carried_by_tcp(spec.scheme)
     config = BedConfig(
         topology=spec.topology,
         shape=spec.shape,
@@ -104,7 +105,7 @@ def bed_config(spec: RunSpec) -> BedConfig:
         host=spec.host,
         ovs_prefix=spec.ovs_prefix,
     )
-    return scheme(spec.scheme).on(config)
+    return chosen.on(config)
 
 
 class RunError(RuntimeError):

@@ -66,6 +66,8 @@ def test_help(argv: list[str], taught: list[str], capsys: pytest.CaptureFixture[
         ("run sdtcp-fig9 --rate 50", "--rate is set by the figure: copy its figure.toml"),
         ("run sdtcp-fig9 --no-background", "--no-background is set by the figure"),
         ("run sdtcp-fig9 --scheme wier", "no line and no scheme 'wier': the figure's lines are"),
+        ("run --scheme reno,lttp", "TCP carries nothing under lttp"),
+        ("run sdtcp-fig9 --scheme reno,lttp", "TCP carries nothing under lttp"),
         ("run sdtcp-fig9 --sweep buffer_kib=1", "the figure varies connections"),
         ("run weir-buffers --senders 3", "the figure varies buffer_kib; use --sweep"),
         ("run sdtcp-fig16 --senders 3", "this figure's values are a benchmark's"),
