@@ -89,6 +89,7 @@ class Emulation:
         record |= seen.record | observation.controller(bed, seen.record["start_ns"])
         answered = bed.run_dir / ANSWERED
         record["answered"] = json.loads(answered.read_text()) if answered.exists() else []
+        record["longest_bytes"] = seen.queue.longest_bytes(*span_ns(record["operations"]))
         return record, seen.queue
 
     @contextmanager
@@ -184,7 +185,6 @@ def _run(spec: RunSpec, out: Path) -> list[validity.Check]:
         )
         with bed:
             record, queue = Emulation(spec, bed, out).measure()
-        record["longest_bytes"] = queue.longest_bytes(*span_ns(record["operations"]))
         checks = validity.checks(record)
         record["checks"] = [asdict(check) for check in checks]
         queue.save(out / QUEUE)
