@@ -4,8 +4,10 @@
 
 Reads one line from stdin, a plan (``experiments.traffic.plan``) in JSON. All ends of all
 connections are in this process, each in its host's namespace. So one clock times both ends of a
-flow, and a flow needs no mark on the wire: it begins when the first of its packets (SYN, request or
-data) is handed to the kernel, and ends when its last byte has been read.
+flow, and a flow needs no mark on the wire: it begins when it is due, and ends when its last byte
+has been read. What this process is late with the first of its packets (SYN, request or data) is
+part of the flow's time, as with a program that has to wait for a processor; ``generator`` says how
+late it was.
 
 On stdout: ``{"event": "connected"}`` once all connections that stay are open, ``{"event":
 "progress", "ended": N, "planned": N}`` now and then, and in the end ``{"event": "done", "flows":
@@ -154,6 +156,7 @@ class Generator:
                 self._following[flow.after].append(flow)
         keeping = Keeping()
         drain_ns = self._plan.drain_s * 1e9
+        looked_ns = time.monotonic_ns()
         while self._due or self._busy:
             now_ns = time.monotonic_ns()
             if self._due and self._due[0][0] <= now_ns:
@@ -169,10 +172,14 @@ class Generator:
                 said_ns = now_ns
                 say("progress", ended=len(self._ended), planned=len(self._plan.flows))
             # epoll waits for whole milliseconds only.
+            waits_ns = time.monotonic_ns()
             select.select([self._poll], [], [], self._wait_s())
-            since_ns = time.monotonic_ns()
+            waited_ns = time.monotonic_ns() - waits_ns
             self._turn(self._poll.poll(0, _AT_ONCE))
-            keeping.turn_ns.append(time.monotonic_ns() - since_ns)
+            # From the last look on, and all that was done since: flows begun and ended, and said.
+            done_ns = time.monotonic_ns()
+            keeping.turn_ns.append(done_ns - looked_ns - waited_ns)
+            looked_ns = done_ns
         generator = {
             "planned": len(self._plan.flows),
             "unfinished": len(self._plan.flows) - len(self._ended),
@@ -214,17 +221,16 @@ class Generator:
         """Begin all flows that are due at the first moment at which there are any."""
         at_ns = self._due[0][0]
         while self._due and self._due[0][0] == at_ns:
-            self._begin(heapq.heappop(self._due)[2])
+            self._begin(heapq.heappop(self._due)[2], at_ns)
 
-    def _begin(self, flow: Flow) -> None:
+    def _begin(self, flow: Flow, start_ns: int) -> None:
+        """Begin a flow that was due at ``start_ns``."""
         way = (flow.src, flow.dst, flow.kind)
         idle = self._idle[way]
         if idle:
             connection = idle.popleft()
             connection.before = connection.repairs()
-            start_ns = time.monotonic_ns()
         else:
-            start_ns = time.monotonic_ns()
             connection = self._open(way, stays=not self._plan.fresh)
             self._opened += 1
         self._busy += 1

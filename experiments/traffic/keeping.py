@@ -16,8 +16,8 @@ class Keeping:
     """How well a process keeps up.
 
     ``late_ns`` has, for each moment at which something was due, how much later the first of it
-    began. ``turn_ns`` has the times from one look at the sockets to the next: what came in that
-    time waited to be read.
+    began. ``turn_ns`` has the times from one look at the sockets to the next, less those in which
+    nothing had to be done: what came in the rest waited to be read.
     """
 
     def __init__(self) -> None:

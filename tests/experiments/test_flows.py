@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -78,14 +79,12 @@ def test_flows_over_real_sockets(asked: bool, fresh: bool) -> None:
         # receiver's buffer full: what is counted is compared with the hosts' counters in test_run.
         assert flow["retransmitted"] >= 0
         if flow["group"] < 9:
-            due_ns = first_ns + flow["group"] * 20 * MS
-            # How late it may be is for the generator's own check to say.
-            assert flow["start_ns"] == pytest.approx(due_ns, abs=500 * MS)
+            assert flow["start_ns"] == first_ns + flow["group"] * 20 * MS
     started = sorted(ended, key=lambda flow: flow["start_ns"])
     assert [flow["group"] for flow in started] == sorted(flow.group for flow in planned)
     before_ns = max(flow["end_ns"] for flow in ended if flow["group"] == 9)
     (following,) = (flow for flow in ended if flow["group"] == 10)
-    assert following["start_ns"] >= before_ns + 30 * MS
+    assert following["start_ns"] == before_ns + 30 * MS
     generator = done["generator"]
     assert generator["unfinished"] == 0
     assert generator["planned"] == len(planned)
@@ -101,10 +100,38 @@ def test_flows_that_last_for_a_time() -> None:
     ]
     ended, done = generated(Plan(planned, connections=1))
     for flow in ended:
-        assert (flow["end_ns"] - flow["start_ns"]) / 1e9 == pytest.approx(0.6, abs=0.3)
+        # Its sender stops then; what is under way still comes, on a busy machine rather late.
+        assert 600 * MS <= flow["end_ns"] - flow["start_ns"] < 5000 * MS
         assert flow["bytes"] == sum(flow["received"]["bytes"]) > 1_000_000
-    assert ended[1]["start_ns"] - ended[0]["start_ns"] == pytest.approx(200 * MS, abs=100 * MS)
+    assert ended[1]["start_ns"] - ended[0]["start_ns"] == 200 * MS
     assert sum(done["bytes"]["bytes"]) == sum(flow["bytes"] for flow in ended)
+
+
+@pytest.mark.netns
+def test_what_the_generator_takes_between_looks_is_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """To open connections takes it 20 ms here: a flow due meanwhile is late, and its time is from
+    when it was due; and what comes meanwhile waits to be read."""
+    real = Generator._open
+
+    def slow(self: Generator, *args: Any, **how: Any) -> Any:
+        time.sleep(0.02)
+        return real(self, *args, **how)
+
+    monkeypatch.setattr(Generator, "_open", slow)
+    hosts = {name: Host(os.getpid(), address) for name, address in HOSTS.items()}
+    generator = Generator(hosts, Plan([Flow(n * MS, "h1", "r1", 1) for n in range(5)], fresh=True))
+    generator.connect()
+    done = generator.run()
+    generator.close()
+    flows = sorted(done["flows"], key=lambda flow: flow["start_ns"])
+    assert [flow["start_ns"] - flows[0]["start_ns"] for flow in flows] == [n * MS for n in range(5)]
+    # The last of the five has waited for the first four.
+    assert flows[-1]["end_ns"] - flows[-1]["start_ns"] > 80 * MS
+    assert done["generator"]["turn_max_ms"] >= 20
+    assert done["generator"]["late_moments"] >= 4
+    assert not validity.kept_up(done["generator"]).holds
 
 
 @pytest.mark.netns
