@@ -45,12 +45,13 @@ def flow_times_ms(run: Run) -> list[float]:
 def timeout_ratio(run: Run) -> float | None:
     """Return the share of flows with a retransmission timeout, in %.
 
-    A flow's own count is taken where flows are recorded, or that of its connection, which may carry
-    several one after the other; else that of the host that sends it, if it has one connection.
-    None where nothing tells.
+    A flow's own count is taken where the workload has it, a block of reads being a flow of each
+    connection; else that of the host that sends it, if it has one connection. None where neither
+    tells.
     """
-    told = run.flows or run.data.get("answered", [])
-    counted = [one["timeouts"] for one in told]
+    counted = [flow["timeouts"] for flow in run.flows] or [
+        count for one in run.data["operations"] for count in one.get("timeouts", ())
+    ]
     if counted:
         return float(100 * np.mean(np.asarray(counted) > 0))
     senders = [name for name in run.data["tcp"] if name.startswith("h")]

@@ -4,6 +4,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import ClassVar
 
+from experiments.traffic.program import Program
 from experiments.workloads import WORKLOADS, Done, Stage, Workload
 from experiments.workloads.reads import FreshReads, Reads
 
@@ -43,7 +44,7 @@ class Shares(Workload):
             seed=self.seed,
         )
 
-    def serving(self, stage: Stage) -> AbstractContextManager[None]:
+    def serving(self, stage: Stage) -> AbstractContextManager[Program]:
         return self.reads().serving(stage)
 
     def run(self, stage: Stage) -> Done:

@@ -116,6 +116,18 @@ def test_without_a_background_flow(tmp_path: Path) -> None:
     # The client's side of every connection, from the first SYN on; its receiver opens no others.
     opened = run.data["tcp"][run.data["roles"]["receiver"]]["Tcp.ActiveOpens"]
     assert opened == run.connections
+    require_repairs(run)
+
+
+def require_repairs(run: Run) -> None:
+    """What is counted of each connection in each round is what hosts have counted of all."""
+    reads = run.data["operations"]
+    assert all(len(one["timeouts"]) == run.connections for one in reads)
+    assert sum(sum(one["timeouts"]) for one in reads) <= run.timeouts
+    again = sum(sum(one["retransmitted"]) for one in reads)
+    assert again <= run.counted("Tcp.RetransSegs") + run.counted("TcpExt.TCPSynRetrans")
+    if not run.has_background:
+        assert again >= run.data["dropped"] / 2
 
 
 @pytest.mark.slow
@@ -138,6 +150,8 @@ def test_every_network_and_workload(words: str, operations: int | None, tmp_path
     assert flat["valid"] == (done.returncode == 0) == (not failed)
     assert operations in (None, len(run.data["operations"]))
     assert 0 < flat["goodput_mbps"] < run.data["roles"]["bottleneck_bps"] / 1e6
+    if "shares" in words:
+        require_repairs(run)
     if run.has_background:
         assert run.background_mbps > 0
         assert run.queue.count("enqueue") > 100, "the background flow crosses the bottleneck"
