@@ -87,15 +87,3 @@ class Sizes:
             points.append((largest_bytes, 1.0))
             break
         return Sizes(points)
-
-    def share_above(self, size_bytes: float) -> tuple[float, float]:
-        """Return which share of flows is larger, and which share of all bytes these have."""
-        flows = carried = 0.0
-        for (low, below), (high, above) in pairwise(self.points):
-            if high <= size_bytes:
-                continue
-            part = (high - max(low, size_bytes)) / (high - low) if high > low else 1.0
-            share = (above - below) * part
-            flows += share
-            carried += share * (max(low, size_bytes) + high) / 2
-        return flows, carried / self.mean_bytes

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +39,7 @@ def generated(plan: Plan) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     hosts = [f"--host={name},{os.getpid()},{address}" for name, address in HOSTS.items()]
     ran = subprocess.run(
         [sys.executable, "-m", "experiments.traffic.flows", *hosts],
-        input=json.dumps(asdict(plan)) + "\n",
+        input=json.dumps(plan.as_record()) + "\n",
         capture_output=True,
         text=True,
         check=False,
