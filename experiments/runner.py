@@ -39,16 +39,23 @@ def usual_host(**changes: Any) -> HostSettings:
     return HostSettings(**{"rmem_max_bytes": RECEIVE_BUFFER_BYTES, **changes})
 
 
-def incast(connections: int, rounds: int) -> Reads:
-    """Spread ``connections`` over as few as one and as many as MOST_HOSTS hosts, evenly.
+def spread(connections: int) -> tuple[int, int]:
+    """Spread ``connections`` evenly over as many as MOST_HOSTS hosts: return how many of these, and
+    how many connections each has.
 
-    Raises ValueError if they cannot be spread evenly over about as many hosts as there may be.
+    Raises ValueError if that would be less than half of the hosts that there may be.
     """
     most = min(connections, MOST_HOSTS)
     hosts = max(n for n in range(1, most + 1) if connections % n == 0)
     if hosts < most / 2:
         raise ValueError(f"{connections} connections cannot be spread evenly over {most} hosts")
-    return Reads(senders=hosts, rounds=rounds, connections_per_sender=connections // hosts)
+    return hosts, connections // hosts
+
+
+def incast(connections: int, rounds: int) -> Reads:
+    """Return reads over so many connections, which are ``spread`` over hosts."""
+    hosts, each = spread(connections)
+    return Reads(senders=hosts, rounds=rounds, connections_per_sender=each)
 
 
 @dataclass(frozen=True)

@@ -129,7 +129,7 @@ def idle_rtt(bed: Bed, sender: Host | None = None, *, more_ms: float = 0.0) -> d
         raise BedError(f"ping shows no round-trip times: {shown}")
     found = {name: float(value) for name, value in times.groupdict().items()}
     switches = bed.switches_between(sender, receiver)
-    delays_ms = 2 * switches * int(bed.config.queue.get("delay-us", 0)) / 1000
+    delays_ms = bed.round_trip_delay_us(sender, receiver) / 1000
     links_ms = 2 * (switches + 1) * _PING_BYTES * 8e3 / bed.config.rate_bps
     return found | {"delay": delays_ms + more_ms, "links": links_ms, "ports": 2 * switches}
 

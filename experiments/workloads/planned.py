@@ -7,13 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-import networkx
-
 from experiments.traffic.plan import Plan
 from experiments.traffic.program import Program, ProgramError
 from experiments.traffic.wire import Wire
 from experiments.workloads import Done, Stage, Workload
-from testbed.bed import Bed
 from testbed.config import HostSettings
 from testbed.ovs import prefer
 
@@ -83,7 +80,10 @@ class Planned(Workload):
                 if message["event"] == "done":
                     flows = message["flows"]
                     operations = self.operations(flows, plan)
-                    idle = {"round_trips": plan.round_trips, "delay_ns": round_trip_delay_ns(bed)}
+                    delay_us = bed.round_trip_delay_us(
+                        bed.host(names[0]), bed.host(ground.receiver)
+                    )
+                    idle = {"round_trips": plan.round_trips, "delay_ns": delay_us * 1000}
                     return Done(
                         operations,
                         message["bytes"],
@@ -106,15 +106,6 @@ class Planned(Workload):
 def wire(host: HostSettings) -> Wire:
     """Return what TCP of hosts that are set so is on the wire."""
     return Wire(host.mtu_bytes or 1500, host.timestamps is not False)
-
-
-def round_trip_delay_ns(bed: Bed) -> int:
-    """Return what the ports of all switches between a sender and the receiver, there and back, add
-    to a round trip."""
-    delay_us = int(bed.config.queue.get("delay-us", 0))
-    graph: networkx.Graph[str] = networkx.Graph(bed.net.topo.links())
-    links = len(networkx.shortest_path(graph, bed.roles.senders[0], bed.roles.receiver)) - 1
-    return 2 * (links - 1) * delay_us * 1000
 
 
 def by_group(flows: Sequence[Mapping[str, Any]]) -> dict[int, list[Mapping[str, Any]]]:

@@ -108,6 +108,11 @@ class Bed:
             links += 1
         return links - 1
 
+    def round_trip_delay_us(self, one: Host, other: Host) -> int:
+        """Return what the ports of switches add on purpose to a round trip between two hosts."""
+        delay_us = int(self.config.queue.get("delay-us", 0))
+        return 2 * self.switches_between(one, other) * delay_us
+
     @property
     def lossy_ports(self) -> list[str]:
         """The devices of the ports at which packets may be lost: the bottleneck, first, and those
