@@ -24,11 +24,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from experiments.bench.acc.layer import hear
 from experiments.bench.comparison import Figures
 from experiments.bench.sandboxed import Incomplete
 from experiments.measure import netstat
 from experiments.measure.netstat import TIMEOUTS
+from experiments.network.acc import hear
 from experiments.network.api import meet
 from experiments.statistics import percentile
 from experiments.traffic.fountain import find_fountain
