@@ -1,5 +1,4 @@
-"""TCP-ACC's layer beneath TCP (``fountain acc up`` at each host): at single hosts, and at all hosts
-of a test bed whose scheme has it."""
+"""TCP-ACC's layer beneath the TCP of hosts (``fountain acc up`` at each of them)."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,7 +14,8 @@ from testbed.bed import Bed
 from testbed.command import CommandError, run, wait_until
 
 TABLE = "4881"
-"""Where the layer puts its routes."""
+"""Where `fountain acc up`, and bench-tun, put their routes."""
+
 _READY_S = 10.0
 
 
@@ -41,6 +41,81 @@ class Layer:
         return said
 
 
+class Beneath:
+    """The ``layers`` of the hosts of a test bed; none if its scheme has none."""
+
+    def __init__(self) -> None:
+        self.layers: list[Layer] = []
+
+    def counted(self) -> dict[str, float]:
+        """Return what they have counted by now, in sum; nothing without a layer."""
+        return summed(one.statistics() for one in self.layers) if self.layers else {}
+
+
+def ends(bed: Bed) -> list[End]:
+    """Return the hosts that send or receive, each with those that it sends to or hears."""
+    roles = bed.roles
+    pairs = [(name, roles.receiver) for name in roles.senders]
+    pairs.append((roles.background_sender, roles.background_receiver))
+    peers: dict[str, list[str]] = {}
+    for sender, receiver in pairs:
+        for one, other in ((sender, receiver), (receiver, sender)):
+            known = peers.setdefault(one, [])
+            if bed.host(other).IP() not in known:
+                known.append(bed.host(other).IP())
+    return [End(bed.host(name).pid, told) for name, told in peers.items()]
+
+
+@contextmanager
+def beneath(scheme: Scheme, bed: Bed, log: Path) -> Iterator[Beneath]:
+    """Context manager: the hosts of ``bed`` run the layer, if ``scheme`` has it. Routes through it
+    say of TCP what the hosts' own say.
+
+    Raises FountainError if it has not been built, ProgramError if a host does not find its peers.
+    """
+    there = Beneath()
+    if scheme.acc is None:
+        yield there
+        return
+    by_pid = {host.pid: host for host in bed.hosts}
+    with running(scheme.acc, ends(bed), bed.run_dir, log) as there.layers:
+        for end in ends(bed):
+            assert end.pid is not None
+            if attributes := by_pid[end.pid].route_attributes():
+                set_attributes(end.pid, attributes)
+        yield there
+
+
+@contextmanager
+def running(coding: str, ends: Sequence[End], folder: Path, log: Path) -> Iterator[list[Layer]]:
+    """Context manager: each of ``ends`` runs the layer, which codes so, and has found its peers.
+
+    Raises ProgramError if a peer is not found, or if one does not end well when told to.
+    """
+    key = folder / "acc.key"
+    if not key.exists():
+        make_key(key)
+    with ExitStack() as stack:
+        started, layers = [], []
+        for number, end in enumerate(ends):
+            control = folder / f"acc-{number}.sock"
+            argv = up_argv(key, control, end.peers, coding)
+            process = Command(argv, name=f"fountain acc up {number}", log=log, pid=end.pid)
+            started.append(stack.enter_context(process))
+            layers.append(Layer(process.pid, control))
+        for process, end in zip(started, ends, strict=True):
+            hear(process, "up")
+            for _ in end.peers:
+                hear(process, "peer")
+            process.ignore()
+        for end in ends:
+            await_routes(end)
+        yield layers
+        for process in started:
+            if status := process.terminate():
+                raise ProgramError(f"fountain acc up ended with status {status}; see {log}")
+
+
 def make_key(file: Path) -> None:
     """Make a key, which hosts share."""
     run([str(find_fountain()), "acc", "key", str(file)])
@@ -53,37 +128,6 @@ def up_argv(key: Path, control: Path, peers: Iterable[str], coding: str = "acc")
         *(f"--control={control}", f"--coding={coding}"),
         *(f"--peer={peer}" for peer in peers),
     ]
-
-
-@contextmanager
-def layers(coding: str, ends: Sequence[End], folder: Path, log: Path) -> Iterator[list[Layer]]:
-    """Context manager: each of ``ends`` runs the layer with that ``coding``, and has found its
-    peers; TCP to these goes through it. Its key and where it answers lie in ``folder``.
-
-    Raises ProgramError if a peer is not found, or if one does not end well when told to.
-    """
-    key = folder / "acc.key"
-    if not key.exists():
-        make_key(key)
-    with ExitStack() as stack:
-        started, running = [], []
-        for number, end in enumerate(ends):
-            control = folder / f"acc-{number}.sock"
-            argv = up_argv(key, control, end.peers, coding)
-            process = Command(argv, name=f"fountain acc up {number}", log=log, pid=end.pid)
-            started.append(stack.enter_context(process))
-            running.append(Layer(process.pid, control))
-        for process, end in zip(started, ends, strict=True):
-            hear(process, "up")
-            for _ in end.peers:
-                hear(process, "peer")
-            process.ignore()
-        for end in ends:
-            await_routes(end)
-        yield running
-        for process in started:
-            if status := process.terminate():
-                raise ProgramError(f"fountain acc up ended with status {status}; see {log}")
 
 
 def await_routes(end: End) -> None:
@@ -151,48 +195,3 @@ def summed(statistics: Iterable[Mapping[str, Any]]) -> dict[str, float]:
         for name in ("sent", "lost", "recovered", "timeouts_avoided"):
             found[name] += peer[name]
     return found
-
-
-class Beneath:
-    """The ``layers`` of the hosts of a test bed; none if its scheme has none."""
-
-    def __init__(self) -> None:
-        self.layers: list[Layer] = []
-
-    def counted(self) -> dict[str, float]:
-        """Return what they have counted by now, in sum; nothing without a layer."""
-        return summed(one.statistics() for one in self.layers) if self.layers else {}
-
-
-def ends_of(bed: Bed) -> list[End]:
-    """Return the hosts that send or receive, each with those that it sends to or hears."""
-    roles = bed.roles
-    pairs = [(name, roles.receiver) for name in roles.senders]
-    pairs.append((roles.background_sender, roles.background_receiver))
-    peers: dict[str, list[str]] = {}
-    for sender, receiver in pairs:
-        for one, other in ((sender, receiver), (receiver, sender)):
-            known = peers.setdefault(one, [])
-            if bed.host(other).IP() not in known:
-                known.append(bed.host(other).IP())
-    return [End(bed.host(name).pid, told) for name, told in peers.items()]
-
-
-@contextmanager
-def beneath(scheme: Scheme, bed: Bed, log: Path) -> Iterator[Beneath]:
-    """Context manager: the hosts of ``bed`` run the layer, if ``scheme`` has it. Routes through it
-    say of TCP what the hosts' own say.
-
-    Raises FountainError if it has not been built, ProgramError if a host does not find its peers.
-    """
-    running = Beneath()
-    if scheme.acc is None:
-        yield running
-        return
-    by_pid = {host.pid: host for host in bed.hosts}
-    with layers(scheme.acc, ends_of(bed), bed.run_dir, log) as running.layers:
-        for end in ends_of(bed):
-            assert end.pid is not None
-            if attributes := by_pid[end.pid].route_attributes():
-                set_attributes(end.pid, attributes)
-        yield running

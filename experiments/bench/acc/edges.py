@@ -107,9 +107,6 @@ class Wire:
             batch += [
                 f"addr flush dev {end}",
                 f"link set {end} master {_BRIDGE} mtu {_CORE_MTU} up",
-                # A wire does not learn: frames that switches flood before they know each other
-                # would have it keep from one what is for its hosts.
-                f"link set {end} type bridge_slave learning off",
             ]
         batch.append(f"link set {_BRIDGE} mtu {_CORE_MTU} up")
         run_command(["ip", "-batch", "-"], pid=pid, stdin="\n".join(batch) + "\n")

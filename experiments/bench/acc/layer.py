@@ -13,8 +13,7 @@ from pathlib import Path
 
 from experiments.bench.short_flows.lines import USUAL
 from experiments.bench.transport.speed.contenders import program
-from experiments.network import acc
-from experiments.network.acc import End, Layer, hear, set_control
+from experiments.network.acc import TABLE, End, Layer, hear, running, set_control
 from experiments.traffic.program import Command
 from testbed.command import in_network, run
 
@@ -62,6 +61,29 @@ TCPS = {
 
 
 @contextmanager
+def layers(
+    line: Line, ends: Sequence[End], tcp: Tcp | None, folder: Path, log: Path
+) -> Iterator[list[Layer]]:
+    """Context manager: each of ``ends`` runs the layer, and has found its peers; none does if
+    ``line`` has no layer. Connections over it, and over a TUN device alone, have the congestion
+    control of ``tcp``, if given.
+
+    Raises ProgramError if a peer is not found, or if one does not end well when told to.
+    """
+    if line.tun:
+        with tuns(ends, log):
+            _control(ends, tcp)
+            yield []
+        return
+    if line.coding is None:
+        yield []
+        return
+    with running(line.coding, ends, folder, log) as layers:
+        _control(ends, tcp)
+        yield layers
+
+
+@contextmanager
 def tuns(ends: Sequence[End], log: Path) -> Iterator[list[int]]:
     """Context manager: TCP between two ends goes through a TUN device of each, and UDP. Yields the
     processes that carry it."""
@@ -82,32 +104,10 @@ def tuns(ends: Sequence[End], log: Path) -> Iterator[list[int]]:
             process.terminate()
 
 
-@contextmanager
-def layers(
-    line: Line, ends: Sequence[End], tcp: Tcp | None, folder: Path, log: Path
-) -> Iterator[list[Layer]]:
-    """Context manager: each of ``ends`` runs the layer, and has found its peers; none does if
-    ``line`` has no layer. Connections over it, and over a TUN device alone, have the congestion
-    control of ``tcp``, if given.
-
-    Raises ProgramError if a peer is not found, or if one does not end well when told to.
-    """
-    if line.tun:
-        with tuns(ends, log):
-            _control(ends, tcp)
-            yield []
-    elif line.coding is None:
-        yield []
-    else:
-        with acc.layers(line.coding, ends, folder, log) as running:
-            _control(ends, tcp)
-            yield running
-
-
 def _control(ends: Sequence[End], tcp: Tcp | None) -> None:
     if tcp:
         for end in ends:
-            set_control(end.pid, tcp.control, acc.TABLE)
+            set_control(end.pid, tcp.control, TABLE)
 
 
 def sent_bytes(pid: int) -> int:
