@@ -126,7 +126,7 @@ class Run:
 
 def binned(
     series: Mapping[str, Any], width_ns: int, origin_ns: int = 0
-) -> tuple[int, npt.NDArray[np.float64]]:
+) -> tuple[int, npt.NDArray[Any]]:
     """Return a series (see ByteBins) in bins of ``width_ns``, counted from ``origin_ns``: the
     number of the first one, and the bytes of each.
 

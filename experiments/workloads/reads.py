@@ -92,7 +92,8 @@ def with_repairs(
     for read, connections in zip(rounds, ends, strict=True):
         sent = [counts[server, client].popleft() for server, client in connections]
         own = zip(read["retransmitted"], read["timeouts"], strict=True)
-        segments, timeouts = [], []
+        segments: list[int] = []
+        timeouts: list[int | None] = []
         for (one_s, one_t), (other_s, other_t) in zip(own, sent, strict=True):
             segments.append(one_s + other_s)
             timeouts.append(None if one_t is None or other_t is None else one_t + other_t)
