@@ -34,7 +34,7 @@ test: ## lint, unit tests, the switch's own tests, the transports', the system i
 	@$(CARGO_TEST)
 	@$(BUILT) tools/test 'not chaos and not browser$(if $(CI),, and not long)'
 
-test-long: ## the tests that take minutes: each alert by its fault, comparisons, window scales, a soak (about 8 minutes)
+test-long: ## the tests that take minutes: each alert by its fault, comparisons, window scales, a soak, sweeps of figures (about 8 minutes)
 	@$(PREPARE) packages venv switch overcharging-switch bpf transport apps promtool
 	@$(BUILT) tools/test long
 

@@ -32,7 +32,6 @@ from experiments.traffic.fountain import FountainError
 from experiments.traffic.program import ProgramError
 from experiments.workloads import span_ns
 from experiments.workloads.long_flows import long_flows
-from experiments.workloads.reads import ANSWERED
 from testbed import sandbox
 from testbed.bed import Bed, BedError
 from testbed.command import CommandError
@@ -63,6 +62,7 @@ class Emulation:
         self.out = out or bed.run_dir
         self.bed = bed
         self.log = bed.run_dir / "workload.log"
+        self.servers: Any = None
         self._label = scheme(spec.scheme).label
 
     def say(self, text: str) -> None:
@@ -87,8 +87,7 @@ class Emulation:
                 record |= self._drive()
             record["acc"] = layers.counted()
         record |= seen.record | observation.controller(bed, seen.record["start_ns"])
-        answered = bed.run_dir / ANSWERED
-        record["answered"] = json.loads(answered.read_text()) if answered.exists() else []
+        record["longest_bytes"] = seen.queue.longest_bytes(*span_ns(record["operations"]))
         return record, seen.queue
 
     @contextmanager
@@ -113,7 +112,7 @@ class Emulation:
     def _drive(self) -> dict[str, Any]:
         """Run the workload, with a background flow if the run has one."""
         spec = self.spec
-        with spec.workload.serving(self):
+        with spec.workload.serving(self) as self.servers:
             if not spec.background:
                 return self._run() | {"background_bytes": ByteBins().as_record()}
             roles, host = self.bed.roles, self.bed.host
@@ -186,7 +185,6 @@ def _run(spec: RunSpec, out: Path) -> list[validity.Check]:
         )
         with bed:
             record, queue = Emulation(spec, bed, out).measure()
-        record["longest_bytes"] = queue.longest_bytes(*span_ns(record["operations"]))
         checks = validity.checks(record)
         record["checks"] = [asdict(check) for check in checks]
         queue.save(out / QUEUE)

@@ -16,7 +16,7 @@ from typing import Any
 from experiments import workloads
 from experiments.measure.captures import CONNECTIONS, PACKETS
 from experiments.measure.record import QUEUE, RECORD, Run
-from experiments.schemes import scheme
+from experiments.schemes import carried_by_tcp
 from experiments.workloads import Workload
 from experiments.workloads.reads import Reads
 from testbed import sandbox
@@ -39,16 +39,23 @@ def usual_host(**changes: Any) -> HostSettings:
     return HostSettings(**{"rmem_max_bytes": RECEIVE_BUFFER_BYTES, **changes})
 
 
-def incast(connections: int, rounds: int) -> Reads:
-    """Spread ``connections`` over as few as one and as many as MOST_HOSTS hosts, evenly.
+def spread(connections: int) -> tuple[int, int]:
+    """Spread ``connections`` evenly over as many as MOST_HOSTS hosts: return how many of these, and
+    how many connections each has.
 
-    Raises ValueError if they cannot be spread evenly over about as many hosts as there may be.
+    Raises ValueError if that would be less than half of the hosts that there may be.
     """
     most = min(connections, MOST_HOSTS)
     hosts = max(n for n in range(1, most + 1) if connections % n == 0)
     if hosts < most / 2:
         raise ValueError(f"{connections} connections cannot be spread evenly over {most} hosts")
-    return Reads(senders=hosts, rounds=rounds, connections_per_sender=connections // hosts)
+    return hosts, connections // hosts
+
+
+def incast(connections: int, rounds: int) -> Reads:
+    """Return reads over so many connections, which are ``spread`` over hosts."""
+    hosts, each = spread(connections)
+    return Reads(senders=hosts, rounds=rounds, connections_per_sender=each)
 
 
 @dataclass(frozen=True)
@@ -92,7 +99,8 @@ class RunSpec:
 
 
 def bed_config(spec: RunSpec) -> BedConfig:
-    """Return the test bed of a run."""
+    """Return the test bed of a run. Raises ValueError where TCP does not carry its data."""
+    chosen = carried_by_tcp(spec.scheme)
     config = BedConfig(
         topology=spec.topology,
         shape=spec.shape,
@@ -104,7 +112,7 @@ def bed_config(spec: RunSpec) -> BedConfig:
         host=spec.host,
         ovs_prefix=spec.ovs_prefix,
     )
-    return scheme(spec.scheme).on(config)
+    return chosen.on(config)
 
 
 class RunError(RuntimeError):

@@ -17,6 +17,7 @@ from experiments.cli import options
 from experiments.figures import axes, catalogue, claims, page, pairs, results, sweep
 from experiments.figures.spec import Figure, Line, Panel, Setting, Sweep, read
 from experiments.runner import RunSpec
+from experiments.schemes import carried_by_tcp
 
 FOLDER = Path("build/figures")
 SWEEPS = Path("build/sweeps")
@@ -173,6 +174,8 @@ def _lines(figure: Figure, wanted: Iterable[str]) -> list[Line]:
         if not own and not catalogue.is_scheme(name):
             known = ", ".join(line.name for line in figure.lines)
             raise ValueError(f"no line and no scheme {name!r}: the figure's lines are {known}")
+        for line in own or [Line(name=name)]:
+            carried_by_tcp(line.scheme_name)
         lines += own or [Line(name=name)]
     return lines
 

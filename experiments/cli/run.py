@@ -141,8 +141,7 @@ def _run(command: argparse.ArgumentParser, args: argparse.Namespace) -> int:
     if not args.scheme:
         raise ValueError("run what? name a figure ('weir-experiment list'), or give --scheme")
     for name in args.scheme:
-        if schemes.scheme(name).fetch is not None:
-            raise ValueError(f"TCP carries nothing under {name}: see weir-experiment bench")
+        schemes.carried_by_tcp(name)
     spec = _spec(args)
     if len(args.scheme) > 1 or len(args.senders) > 1 or args.sweep or (args.repeat or 1) > 1:
         return figures.run_adhoc(spec, args)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from experiments import workloads
-from experiments.runner import MOST_HOSTS, RunSpec
+from experiments.runner import MOST_HOSTS, RunSpec, spread
 from experiments.workloads import Workload
 from testbed.config import HostSettings
 
@@ -20,23 +20,16 @@ class Axis:
 
 
 def _connections(spec: RunSpec, value: Any) -> RunSpec:
-    """Spread over as few as half and as many as all of MOST_HOSTS hosts, evenly."""
-    count = int(value)
-    most = min(count, MOST_HOSTS)
-    senders = max(n for n in range(1, most + 1) if count % n == 0)
-    if senders < most / 2:
-        raise ValueError(f"{count} connections cannot be spread evenly over {most} hosts")
-    known = workloads.parameters(spec.workload.name)
-    if "connections_per_sender" in known:
-        each = {"connections_per_sender": count // senders}
-    elif count > senders:
+    senders, each = spread(int(value))
+    changes = {"senders": senders}
+    if "connections_per_sender" in workloads.parameters(spec.workload.name):
+        changes["connections_per_sender"] = each
+    elif each > 1:
         raise ValueError(
             f"workload {spec.workload.name} has one connection a sender: "
-            f"{MOST_HOSTS} at most, not {count}"
+            f"{MOST_HOSTS} at most, not {value}"
         )
-    else:
-        each = {}
-    return replace(spec, workload=_with(spec.workload, senders=senders, **each))
+    return replace(spec, workload=_with(spec.workload, **changes))
 
 
 def _with(workload: Workload, **changes: Any) -> Workload:

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from experiments.measure.netstat import TIMEOUTS
-from experiments.measure.record import Run, bytes_between
+from experiments.measure.record import Run, binned
 from experiments.report import flows
 from experiments.statistics import jain, percentile
 
@@ -47,12 +47,13 @@ def flow_times_ms(run: Run) -> list[float]:
 def timeout_ratio(run: Run) -> float | None:
     """Return the share of flows with a retransmission timeout, in %.
 
-    A flow's own count is taken where flows are recorded, or that of its connection, which may carry
-    several one after the other; else that of the host that sends it, if it has one connection.
-    None where nothing tells.
+    A flow's own count is taken where the workload has it, a block of reads being a flow of each
+    connection; else that of the host that sends it, if it has one connection. None where neither
+    tells.
     """
-    told = run.flows or run.data.get("answered", [])
-    counted = [one["timeouts"] for one in told]
+    counted = [flow["timeouts"] for flow in run.flows] or [
+        count for one in run.data["operations"] for count in one.get("timeouts", ())
+    ]
     if counted:
         return float(100 * np.mean(np.asarray(counted) > 0))
     senders = [name for name in run.data["tcp"] if name.startswith("h")]
@@ -83,29 +84,18 @@ def jain_of_active(run: Run, bin_s: float) -> Series:
     or more are. Of workloads that record flows over time."""
     bin_ns = round(bin_s * 1e9)
     began_ns, ended_ns = run.burst_ns
+    lasting = [one for one in run.flows if "received" in one]
     times, values = [], []
     for start_ns in range(began_ns, ended_ns - bin_ns + 1, bin_ns):
-        end_ns = start_ns + bin_ns
-        got = [
-            bytes_between(one["received"], start_ns, end_ns)
-            for one in run.flows
-            if "received" in one and one["start_ns"] <= start_ns and one["end_ns"] >= end_ns
-        ]
-        if len(got) > 1:
+        rates = flows.rates_mbps(lasting, start_ns, start_ns + bin_ns)
+        if len(rates) > 1:
             times.append((start_ns - began_ns) / 1e9)
-            values.append(jain(got))
+            values.append(jain(rates))
     return np.array(times), np.array(values)
 
 
 def _rate(run: Run, name: str, bin_s: float) -> Series:
-    series = run.data[name]
-    counts, width_ns = np.asarray(series["bytes"], dtype=float), series["bin_ns"]
-    at_ns = series["start_ns"] + np.arange(len(counts)) * width_ns - run.burst_ns[0]
-    bins = at_ns // round(bin_s * 1e9)
-    if not len(bins):
-        return np.empty(0), np.empty(0)
-    first = int(bins[0])
-    total = np.bincount((bins - first).astype(int), counts)
+    first, total = binned(run.data[name], round(bin_s * 1e9), run.burst_ns[0])
     return (first + np.arange(len(total))) * bin_s, total * 8e-6 / bin_s
 
 

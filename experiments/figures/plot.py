@@ -22,6 +22,7 @@ from experiments.figures.catalogue import Point, is_scheme
 from experiments.figures.metrics import METRICS
 from experiments.figures.results import Cell
 from experiments.figures.spec import Figure, Panel
+from experiments.report.colours import LEVEL, LINES
 from experiments.schemes import scheme
 
 FORMATS = ("svg", "png", "pdf")
@@ -36,18 +37,14 @@ _METADATA: Mapping[str, Mapping[str, Any]] = {
     "png": {"Software": None},
     "pdf": {"CreationDate": None, "ModDate": None, "Creator": None, "Producer": None},
 }
-# Okabe and Ito's, distinct to colour-blind eyes; every line differs in its marker, too.
-_COLOURS = (
-    "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7F7F7F",
-    "#8C510A", "#5E3C99", "#999933", "#882255",
-)  # fmt: skip
+# Some figures have more lines than there are.
+_COLOURS = (*LINES, "#8C510A", "#5E3C99", "#999933", "#882255")
 _MARKERS = "osD^vP*Xp<>"
 # The same in all figures, so that nobody has to look twice; others take what is left.
 _OF_SCHEMES = {
     "weir": 0, "dctcp": 1, "sdtcp": 2, "cubic": 3, "dctcp_tuned": 4, "bbr": 5, "reno": 6,
     "reno_rto10": 7, "fair": 8, "sdtcp_letter": 9, "acc": 10, "lttp": 0, "dfcp": 0,
 }  # fmt: skip
-_LINE = "#444444"
 
 
 @contextmanager
@@ -211,7 +208,7 @@ def _curve(
     )  # fmt: skip
     void = [cell for cell in ordered if not cell.runs]
     axes.plot(
-        [cell.x for cell in void], [cell.band.median for cell in void], "x", color=_LINE,
+        [cell.x for cell in void], [cell.band.median for cell in void], "x", color=LEVEL,
         markersize=9, linestyle="none", label="void runs only" if void else None, zorder=4,
     )  # fmt: skip
 
@@ -231,7 +228,7 @@ def _paper(
         if point.metric == panel.metric:
             lines.setdefault(point.line, []).append(point)
     for name, given in lines.items():
-        colour, marker = form.get(own_names.get(name, name), (_LINE, "o"))
+        colour, marker = form.get(own_names.get(name, name), (LEVEL, "o"))
         label = f"paper: {name}"
         at = sorted((p.x * figure.scale.x, p.value * factor) for p in given if p.x is not None)
         if at:

@@ -68,11 +68,6 @@ class Outcome:
     """130 or 143 if it was interrupted."""
     seconds: float = 0.0
 
-    @property
-    def is_complete(self) -> bool:
-        """Whether nothing is left to be done."""
-        return not self.status and self.there + self.done + len(self.failed) == self.wanted
-
 
 def plan(figure: Figure, *, ovs_prefix: str | None = None) -> list[Job]:
     """Return the runs of ``figure`` in the order in which they are done: lines take turns, so that

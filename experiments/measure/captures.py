@@ -4,7 +4,6 @@ Both take processor time of the machine that everything runs on, and more the mo
 """
 
 import csv
-import re
 import subprocess
 import threading
 import time
@@ -14,15 +13,15 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Self
 
+from experiments.measure.sock_diag import Connection, Established
 from testbed.bed import Bed
-from testbed.command import CommandError, in_network, run
+from testbed.command import CommandError, in_network
 from testbed.host import Host
 
 CONNECTIONS, PACKETS = "connections.csv", "bottleneck.pcap"
-PERIOD_S = 0.005
+PERIOD_S = 0.01
 # Ethernet, IPv4 and TCP with all options, and a little of what follows.
 _KEPT_BYTES = 128
-_FIELD = re.compile(r"(?P<name>\w+):(?P<value>[\d.]+)")
 _START_S = 5.0
 
 
@@ -43,8 +42,8 @@ class Sample:
 
 
 class Connections:
-    """Context manager: reads the state of all established connections of ``hosts`` every
-    ``PERIOD_S`` (``ss``), in a thread; ``save`` writes it."""
+    """Context manager: reads the state of all established connections of ``hosts`` that have sent,
+    every ``PERIOD_S``, in a thread; ``save`` writes it."""
 
     def __init__(self, hosts: Sequence[Host]) -> None:
         self.samples: list[Sample] = []
@@ -53,12 +52,15 @@ class Connections:
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def __enter__(self) -> Self:
+        self._established = {host.name: Established(host.pid) for host in self._hosts}
         self._thread.start()
         return self
 
     def __exit__(self, *_exc: object) -> None:
         self._end.set()
         self._thread.join()
+        for one in self._established.values():
+            one.close()
 
     def save(self, file: Path) -> None:
         """Write all samples as CSV."""
@@ -71,40 +73,28 @@ class Connections:
     def _run(self) -> None:
         next_s = time.monotonic()
         while not self._end.is_set():
-            for host in self._hosts:
+            for name, established in self._established.items():
                 now_ns = time.monotonic_ns()
-                try:
-                    shown = run(["ss", "-tinHO", "state", "established"], pid=host.pid)
-                except CommandError:
-                    # The host is going.
-                    return
-                self.samples += parse(shown, host.name, now_ns)
+                self.samples += [
+                    sample(one, name, now_ns) for one in established.read() if one.acked_bytes
+                ]
             next_s = max(next_s + PERIOD_S, time.monotonic())
             self._end.wait(next_s - time.monotonic())
 
 
-def parse(shown: str, host: str, time_ns: int) -> list[Sample]:
-    """Parse what ``ss -tinHO`` shows, a connection a line; who has not sent is left out."""
-    found = []
-    for line in shown.splitlines():
-        words = line.split()
-        told = {m["name"]: m["value"] for m in _FIELD.finditer(" ".join(words[4:]))}
-        if "bytes_acked" not in told or "cwnd" not in told:
-            continue
-        found.append(
-            Sample(
-                host=host,
-                local=words[2],
-                peer=words[3],
-                time_ns=time_ns,
-                cwnd=int(told["cwnd"]),
-                ssthresh=int(told["ssthresh"]) if "ssthresh" in told else None,
-                unacked=int(told.get("unacked", 0)),
-                rtt_ms=float(told.get("rtt", 0)),
-                rto_ms=float(told.get("rto", 0)),
-            )
-        )
-    return found
+def sample(connection: Connection, host: str, time_ns: int) -> Sample:
+    """Return the state of a ``connection`` of ``host`` as a sample."""
+    return Sample(
+        host=host,
+        local=connection.local,
+        peer=connection.peer,
+        time_ns=time_ns,
+        cwnd=connection.cwnd,
+        ssthresh=connection.ssthresh,
+        unacked=connection.unacked,
+        rtt_ms=connection.rtt_ms,
+        rto_ms=connection.rto_ms,
+    )
 
 
 def read(file: Path) -> list[Sample]:

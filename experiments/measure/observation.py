@@ -45,28 +45,35 @@ class Observation:
         bed = self._bed
         bed.ovs.appctl("netdev-egress/trace-start", bed.roles.bottleneck, str(_TRACE_RECORDS))
         self._hosts = {host.name: host.tcp_settings() for host in bed.hosts}
-        self._before = counters.snapshot(bed)
-        self._measuring.enter_context(self._far_end)
+        # From before the counters are read until after: what is counted is timed.
         self._measuring.enter_context(self._departures)
+        try:
+            self._before = counters.snapshot(bed)
+            self._measuring.enter_context(self._far_end)
+        except BaseException:
+            self._measuring.close()
+            raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, _error: object, _traceback: TracebackType | None
     ) -> None:
-        self._measuring.close()
-        if kind is None:
-            self._finish()
+        with self._measuring:
+            after = counters.snapshot(self._bed) if kind is None else None
+        if after is not None:
+            self._finish(after)
 
-    def _finish(self) -> None:
+    def _finish(self, after: counters.Snapshot) -> None:
         bed, before = self._bed, self._before
         bottleneck = bed.roles.bottleneck
-        after = counters.snapshot(bed)
         self.queue = replace(
             trace.parse(bed.ovs.appctl("netdev-egress/trace", bottleneck)),
             departure_ns=self._departures.time_ns,
             departure_bytes=self._departures.bytes,
         )
         queue, queue_before = after.queues[bottleneck], before.queues[bottleneck]
+        arrived = counters.arrived(queue) - counters.arrived(queue_before)
+        dropped = counters.dropped(queue) - counters.dropped(queue_before)
         lossy = bed.lossy_ports
         self.record = {
             "start_ns": before.time_ns,
@@ -77,14 +84,18 @@ class Observation:
                 counters.dropped(after.queues[name]) - counters.dropped(before.queues[name])
                 for name in lossy
             ),
-            "arrived": counters.arrived(queue) - counters.arrived(queue_before),
+            "arrived": arrived,
             "arrived_in_trace": self.queue.count("enqueue") + self.queue.count("drop"),
             "lost_elsewhere": counters.by_kind_of_loss(before, after, *lossy),
             "far_end": self._far_end.as_record(),
             "spacing": spacing(
                 self.queue, bed.roles.bottleneck_bps, int(bed.config.queue.get("delay-us", 0))
             )
-            | {"not_recorded": self._departures.lost},
+            | {
+                "sent": arrived - dropped,
+                "timed": len(self._departures.time_ns),
+                "not_recorded": self._departures.lost,
+            },
             # Only now: reading them takes the processors' time.
             **settings(bed, since=self._hosts),
         }
@@ -118,7 +129,7 @@ def idle_rtt(bed: Bed, sender: Host | None = None, *, more_ms: float = 0.0) -> d
         raise BedError(f"ping shows no round-trip times: {shown}")
     found = {name: float(value) for name, value in times.groupdict().items()}
     switches = bed.switches_between(sender, receiver)
-    delays_ms = 2 * switches * int(bed.config.queue.get("delay-us", 0)) / 1000
+    delays_ms = bed.round_trip_delay_us(sender, receiver) / 1000
     links_ms = 2 * (switches + 1) * _PING_BYTES * 8e3 / bed.config.rate_bps
     return found | {"delay": delays_ms + more_ms, "links": links_ms, "ports": 2 * switches}
 

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from experiments.measure.captures import CONNECTIONS, Sample, read
 from experiments.measure.netstat import TIMEOUTS
 from experiments.measure.trace import QueueTrace
@@ -119,6 +122,20 @@ class Run:
     def events(self, name: str) -> list[Mapping[str, Any]]:
         """Return the events of this name from the controller's log."""
         return [event for event in self.data["events"] if event["event"] == name]
+
+
+def binned(
+    series: Mapping[str, Any], width_ns: int, origin_ns: int = 0
+) -> tuple[int, npt.NDArray[Any]]:
+    """Return a series (see ByteBins) in bins of ``width_ns``, counted from ``origin_ns``: the
+    number of the first one, and the bytes of each.
+
+    A bin of the series is counted where it begins.
+    """
+    at_ns = series["start_ns"] + np.arange(len(series["bytes"])) * series["bin_ns"]
+    bins = (at_ns - origin_ns) // width_ns
+    first = int(bins[0]) if len(bins) else 0
+    return first, np.bincount(bins - first, series["bytes"])
 
 
 def bytes_between(series: Mapping[str, Any], begin_ns: int, end_ns: int) -> float:

@@ -17,6 +17,7 @@ import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.ticker import FormatStrFormatter, NullLocator
 
+from experiments.report.colours import LINES
 from experiments.schemes import SCHEMES
 
 _UNITS = (
@@ -30,7 +31,6 @@ _LEFT_OUT = re.compile(
 )
 _MOST_BARS = 40
 _LEAST_CURVE = 3
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7F7F7F")
 _MARKERS = "osD^vP*X"
 _MOST_CURVES = 8
 _COLUMNS, _ROW_INCHES = 3, 2.7
@@ -120,7 +120,7 @@ def _curves(axes: Axes, what: str, lines: Mapping[str, Mapping[float, float]]) -
     for number, (line, values) in enumerate(lines.items()):
         x = sorted(values)
         axes.plot(
-            x, [values[n] for n in x], marker=_MARKERS[number], color=_COLOURS[number],
+            x, [values[n] for n in x], marker=_MARKERS[number], color=LINES[number],
             markersize=4, linewidth=1.2, label=line,
         )  # fmt: skip
     axes.set_ylabel(what.replace("_", " "))
@@ -136,7 +136,7 @@ def _curves(axes: Axes, what: str, lines: Mapping[str, Mapping[float, float]]) -
 
 
 def _bars(axes: Axes, unit: str, values: Mapping[str, float]) -> None:
-    axes.barh(range(len(values)), list(values.values()), color=_COLOURS[0], height=0.65)
+    axes.barh(range(len(values)), list(values.values()), color=LINES[0], height=0.65)
     axes.set_yticks(range(len(values)), list(values), fontsize=7)
     # A single bar is not to fill its panel.
     axes.set_ylim(max(len(values), 3) - 0.5, -0.5)

@@ -15,17 +15,29 @@ import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.figure import SubFigure
 
-from experiments.measure.record import Run
+from experiments.measure.record import Run, binned
+from experiments.report.colours import (
+    BLACK,
+    BLUE,
+    GREEN,
+    GREY,
+    LEVEL,
+    ORANGE,
+    PURPLE,
+    SKY,
+    VERMILION,
+    YELLOW,
+)
 from experiments.report.table import setting
 
-# From Okabe and Ito's set, distinct to colour-blind eyes; every series also differs in form.
-_WORKLOAD, _BACKGROUND, _QUEUE, _LEVEL = "#0072B2", "#E69F00", "#56B4E9", "#444444"
-_FLOWS = ("#0072B2", "#56B4E9", "#009E73", "#F0E442", "#E69F00", "#D55E00", "#CC79A7", "#999999")
+_WORKLOAD, _BACKGROUND, _QUEUE = BLUE, ORANGE, SKY
+# Areas side by side.
+_FLOWS = (BLUE, SKY, GREEN, YELLOW, ORANGE, VERMILION, PURPLE, GREY)
 _NOTICES = {
-    "CN-L": ("v", "#009E73"),
-    "CN-M": ("D", "#CC79A7"),
-    "CN-H": ("^", "#D55E00"),
-    "CR": ("o", "#000000"),
+    "CN-L": ("v", GREEN),
+    "CN-M": ("D", PURPLE),
+    "CN-H": ("^", VERMILION),
+    "CR": ("o", BLACK),
 }
 _THRESHOLD = {"CN-L": "low", "CN-M": "mid", "CN-H": "high"}
 _QUEUE_BINS = 1200
@@ -38,7 +50,7 @@ _BESIDE: dict[str, Any] = {
     "textcoords": "offset points",
     "va": "center",
     "fontsize": 8.5,
-    "color": _LEVEL,
+    "color": LEVEL,
 }
 _KIB = 1024
 
@@ -82,10 +94,10 @@ def _goodput(axes: Axes, run: Run) -> None:
     series, colours, labels = zip(*shown, strict=True)
     at_s, rates = _rates(run, series)
     axes.stackplot(at_s, *rates, colors=colours, step="post", labels=labels)
-    axes.axhline(link_mbps, color=_LEVEL, linewidth=0.9)
+    axes.axhline(link_mbps, color=LEVEL, linewidth=0.9)
     axes.annotate("link", (1.0, link_mbps), **_BESIDE)
     for at in (0, run.burst_s):
-        axes.axvline(at, color=_LEVEL, linewidth=0.9, linestyle=":", ymax=1 / _HEADROOM)
+        axes.axvline(at, color=LEVEL, linewidth=0.9, linestyle=":", ymax=1 / _HEADROOM)
     axes.set_ylim(0, link_mbps * _HEADROOM)
     done = len(run.data["operations"])
     axes.set_title(
@@ -112,13 +124,13 @@ def _rates(
 ) -> tuple[npt.NDArray[Any], list[npt.NDArray[Any]]]:
     """Return series of bytes as Mb/s over the same seconds since the workload began."""
     width_ns = series[0]["bin_ns"] * _GOODPUT_BINS
-    begin = min(one["start_ns"] for one in series) // width_ns
-    end = max(one["start_ns"] + len(one["bytes"]) * one["bin_ns"] for one in series) // width_ns + 1
-    rates = []
-    for one in series:
-        at_ns = one["start_ns"] + np.arange(len(one["bytes"])) * one["bin_ns"]
-        total = np.bincount(at_ns // width_ns - begin, one["bytes"], minlength=end - begin)
-        rates.append(total * 8e3 / width_ns)
+    each = [binned(one, width_ns) for one in series]
+    begin = min((first for first, total in each if len(total)), default=0)
+    # One more, at which what was stacked in steps ends.
+    end = max(first + len(total) for first, total in each) + 1
+    rates = [np.zeros(end - begin) for _ in each]
+    for rate, (first, total) in zip(rates, each, strict=True):
+        rate[first - begin :][: len(total)] = total * 8e3 / width_ns
     return _since(run, (begin + np.arange(end - begin)) * width_ns), rates
 
 
@@ -132,10 +144,10 @@ def _queue(axes: Axes, run: Run) -> None:
     )  # fmt: skip
     for kind, name in _THRESHOLD.items():
         level = int(queue[name]) / _KIB
-        axes.axhline(level, color=_LEVEL, linewidth=0.8, linestyle="--")
+        axes.axhline(level, color=LEVEL, linewidth=0.8, linestyle="--")
         axes.annotate(kind[-1], (1.0, level), **_BESIDE)
     limit_kib = int(queue["limit_bytes"]) / _KIB
-    axes.axhline(limit_kib, color=_LEVEL, linewidth=0.9)
+    axes.axhline(limit_kib, color=LEVEL, linewidth=0.9)
     axes.annotate("full", (1.0, limit_kib), **_BESIDE)
     for kind, (marker, colour) in _NOTICES.items():
         times = run.queue.times_of(kind)
@@ -147,7 +159,7 @@ def _queue(axes: Axes, run: Run) -> None:
             label=kind, zorder=3,
         )  # fmt: skip
     for at in (0, run.burst_s):
-        axes.axvline(at, color=_LEVEL, linewidth=0.9, linestyle=":", ymax=1 / _HEADROOM)
+        axes.axvline(at, color=LEVEL, linewidth=0.9, linestyle=":", ymax=1 / _HEADROOM)
     axes.set_ylim(0, limit_kib * _HEADROOM)
 
 

@@ -107,13 +107,18 @@ def phases(flows: Flows) -> list[tuple[int, int, list[float]]]:
         if end_ns - begin_ns < _LEAST_PHASE_NS:
             continue
         from_ns = round(begin_ns + SETTLING * (end_ns - begin_ns))
-        rates = [
-            bytes_between(flow["received"], from_ns, end_ns) * 8e3 / (end_ns - from_ns)
-            for flow in flows
-            if flow["start_ns"] <= begin_ns and end_ns <= flow["end_ns"]
-        ]
-        found.append((from_ns, end_ns, rates))
+        found.append((from_ns, end_ns, rates_mbps(flows, from_ns, end_ns)))
     return found
+
+
+def rates_mbps(flows: Flows, from_ns: int, end_ns: int) -> list[float]:
+    """Return the throughput in that time of each of ``flows``, which are recorded over time, that
+    is there all the while."""
+    return [
+        bytes_between(flow["received"], from_ns, end_ns) * 8e3 / (end_ns - from_ns)
+        for flow in flows
+        if flow["start_ns"] <= from_ns and end_ns <= flow["end_ns"]
+    ]
 
 
 def _is_flow(flow: Mapping[str, Any]) -> bool:

@@ -86,6 +86,21 @@ def scheme(name: str) -> Scheme:
     return SCHEMES.named(name)
 
 
+def carried_by_tcp(name: str) -> Scheme:
+    """Return the scheme called ``name``, under which workloads, which are over TCP, can run.
+
+    Raises ValueError if there is none, or if something else carries its data: a workload would run
+    as plain TCP, and be called by the scheme's name.
+    """
+    found = scheme(name)
+    if found.fetch is not None:
+        raise ValueError(
+            f"TCP carries nothing under {name}, so no workload can run there: "
+            "see 'weir-experiment bench'"
+        )
+    return found
+
+
 def over_tcp() -> list[str]:
     """Return the names of the schemes whose data TCP carries."""
     return [name for name, one in SCHEMES.items() if one.fetch is None]

@@ -16,8 +16,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from experiments.traffic.clock import ByteBins
-from experiments.traffic.reader import PORT, read
+from experiments.traffic.reader import PORT, End, as_lists, end_of, read
 from experiments.traffic.responder import REQUEST
+from experiments.traffic.tcp_info import NONE, repairs
 
 _TIMEOUT_S = 120.0
 
@@ -30,14 +31,17 @@ class FreshReader:
         self.addresses = [(server, port) for server in servers for _ in range(each)]
         self.shares = shares
         self.bins = ByteBins()
+        self.ends: list[Sequence[End]] = []
         self._buffer = bytearray(256 * 1024)
 
     def round(self, order: Sequence[int]) -> dict[str, Any]:
-        """Read one block; return its start, end and bytes, and each connection's completion time.
+        """Read one block; return its start, end and bytes, and of each connection the completion
+        time and what this end of it has repaired.
 
         Times are in ns. Raises OSError where a connection fails, TimeoutError where nothing comes.
         """
         missing, done_ns = list(self.shares), [0] * len(self.shares)
+        ends, repaired = [("", "")] * len(missing), [NONE] * len(missing)
         connecting: set[int] = set()
         open_: dict[int, tuple[int, socket.socket]] = {}
         poll = select.epoll()
@@ -57,6 +61,7 @@ class FreshReader:
                     index, sock = open_[fd]
                     if index in connecting:
                         _require_connected(sock, self.addresses[index])
+                        ends[index] = end_of(sock)
                         sock.sendall(REQUEST.pack(self.shares[index]))
                         connecting.remove(index)
                         poll.modify(fd, select.EPOLLIN)
@@ -68,17 +73,20 @@ class FreshReader:
                     missing[index] -= count
                     if missing[index] == 0:
                         done_ns[index] = now_ns - start_ns
+                        repaired[index] = repairs(sock)
                         poll.unregister(fd)
                         open_.pop(fd)[1].close()
         finally:
             poll.close()
             for _, sock in open_.values():
                 sock.close()
+        self.ends.append(ends)
         return {
             "start_ns": start_ns,
             "end_ns": start_ns + max(done_ns),
             "bytes": sum(self.shares),
             "completion_ns": done_ns,
+            **as_lists(repaired),
         }
 
 

@@ -9,7 +9,8 @@ comes as soon as it comes, and ends when the last byte of the block is there; th
 starts.
 
 On stdout: ``{"event": "connected"}``, ``{"event": "round", "round": k, "block_ns": t}`` per
-round, and ``{"event": "done", "rounds": [...], "bytes": {...}}`` at the end.
+round, and ``{"event": "done", "rounds": [...], "bytes": {...}, "ends": [...]}`` at the end.
+``ends`` has, for each round, server and client (ADDRESS:PORT) of every connection.
 """
 
 import argparse
@@ -25,6 +26,7 @@ from typing import Any, Protocol
 
 from experiments.traffic.clock import ByteBins
 from experiments.traffic.responder import REQUEST
+from experiments.traffic.tcp_info import NONE, Repairs, repairs
 
 PORT = 5000
 PAUSE_S = 0.1
@@ -75,6 +77,24 @@ class IncastSpec:
             yield list(order)
 
 
+End = tuple[str, str]
+"""Of a connection the address of its server, and ADDRESS:PORT of its client."""
+
+
+def end_of(sock: socket.socket) -> End:
+    """Return it of the client's socket, which is connected."""
+    return sock.getpeername()[0], "{}:{}".format(*sock.getsockname())
+
+
+def as_lists(repaired: Sequence[Repairs]) -> dict[str, list[int | None]]:
+    """Return what connections have repaired as a round's record has it: the segments that were
+    ``retransmitted``, and ``timeouts``."""
+    return {
+        "retransmitted": [one.segments for one in repaired],
+        "timeouts": [one.timeouts for one in repaired],
+    }
+
+
 class Reader:
     """Reads blocks over ``socks``, one share per socket and round."""
 
@@ -82,6 +102,9 @@ class Reader:
         self.socks = socks
         self.shares = shares
         self.bins = ByteBins()
+        self.ends: list[Sequence[End]] = []
+        self._connections = [end_of(sock) for sock in socks]
+        self._repaired = [NONE] * len(socks)
         self._index = {sock.fileno(): index for index, sock in enumerate(socks)}
         self._buffer = bytearray(256 * 1024)
         self._poll = select.epoll()
@@ -90,7 +113,8 @@ class Reader:
             self._poll.register(sock.fileno(), select.EPOLLIN)
 
     def round(self, order: Sequence[int]) -> dict[str, Any]:
-        """Read one block; return its start, end and bytes, and each connection's completion time.
+        """Read one block; return its start, end and bytes, and of each connection the completion
+        time and what this end of it has repaired meanwhile.
 
         Times are in ns. Raises TimeoutError where nothing comes, ConnectionError where a sender
         closes a connection.
@@ -118,11 +142,14 @@ class Reader:
                 if missing[index] == 0:
                     done_ns[index] = now_ns - start_ns
                     left -= 1
+        before, self._repaired = self._repaired, [repairs(sock) for sock in self.socks]
+        self.ends.append(self._connections)
         return {
             "start_ns": start_ns,
             "end_ns": start_ns + max(done_ns),
             "bytes": sum(self.shares),
             "completion_ns": done_ns,
+            **as_lists([now.since(was) for now, was in zip(self._repaired, before, strict=True)]),
         }
 
 
@@ -151,9 +178,10 @@ def say(event: str, **fields: Any) -> None:
 
 
 class Rounds(Protocol):
-    """Reads blocks, and counts the bytes."""
+    """Reads blocks, and counts the bytes. ``ends`` are the connections of each round."""
 
     bins: ByteBins
+    ends: list[Sequence[End]]
 
     def round(self, order: Sequence[int]) -> dict[str, Any]: ...
 
@@ -181,7 +209,7 @@ def _read(spec: IncastSpec, reader: Rounds) -> None:
     for number, order in enumerate(spec.orders()):
         rounds.append(reader.round(order))
         say("round", round=number, block_ns=rounds[-1]["end_ns"] - rounds[-1]["start_ns"])
-    say("done", rounds=rounds, bytes=reader.bins.as_record())
+    say("done", rounds=rounds, bytes=reader.bins.as_record(), ends=reader.ends)
 
 
 def main() -> None:

@@ -15,6 +15,17 @@ class Repairs(NamedTuple):
     segments: int
     timeouts: int | None
 
+    def since(self, before: "Repairs") -> "Repairs":
+        """Return those that came after ``before``."""
+        timeouts = None
+        if self.timeouts is not None and before.timeouts is not None:
+            timeouts = self.timeouts - before.timeouts
+        return Repairs(self.segments - before.segments, timeouts)
+
+
+NONE = Repairs(0, 0)
+"""Those of a new connection."""
+
 
 def repairs(sock: socket.socket) -> Repairs:
     """Return what a connection's end has repaired since it was opened."""

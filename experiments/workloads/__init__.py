@@ -17,11 +17,12 @@ from testbed.registry import Registry
 
 
 class Stage(Protocol):
-    """What a workload gets: the network ``bed``, which forwards already, and ``log``, where its
-    processes write their stderr."""
+    """What a workload gets: the network ``bed``, which forwards already; ``log``, where its
+    processes write their stderr; and ``servers``, which is what its ``serving`` has yielded."""
 
     bed: Bed
     log: Path
+    servers: Any
 
     def say(self, text: str) -> None:
         """Print progress."""
@@ -89,7 +90,7 @@ class Workload:
         """How many connections there are at once."""
         return self.senders
 
-    def serving(self, stage: Stage) -> AbstractContextManager[None]:  # noqa: ARG002
+    def serving(self, stage: Stage) -> AbstractContextManager[Any]:  # noqa: ARG002
         """Return the servers that run before a background flow begins, and until all is over."""
         return nullcontext()
 

@@ -28,7 +28,7 @@ class Requests(Workload):
         if self.pattern not in PATTERNS:
             raise ValueError(f"pattern must be {', '.join(PATTERNS)}, not {self.pattern!r}")
 
-    def serving(self, stage: Stage) -> AbstractContextManager[None]:
+    def serving(self, stage: Stage) -> AbstractContextManager[Program]:
         return responders(stage.bed, stage.log)
 
     def run(self, stage: Stage) -> Done:

@@ -52,7 +52,14 @@ def data(scheme: str = "weir", **changes: Any) -> dict[str, Any]:
             "links": 0.03,
             "ports": 2,
         },
-        "spacing": {"gaps": 900, "p99_error_us": 60.0, "frame_us": 121.12, "not_recorded": 0},
+        "spacing": {
+            "gaps": 900,
+            "p99_error_us": 60.0,
+            "frame_us": 121.12,
+            "sent": 6,
+            "timed": 6,
+            "not_recorded": 0,
+        },
         "operations": [
             {
                 "start_ns": START_NS,

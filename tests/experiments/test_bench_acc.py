@@ -12,7 +12,6 @@ from experiments.bench.acc import (
     conclusion,
     following,
     incast,
-    layer,
     loss,
     risks,
     speed,
@@ -22,6 +21,7 @@ from experiments.bench.acc import (
 from experiments.bench.acc.layer import LINES, TCPS
 from experiments.bench.acc.windows import Said, Window
 from experiments.bench.suites import SUITES
+from experiments.network import acc
 from experiments.statistics import wilson
 from experiments.traffic.program import ProgramError
 from testbed.bottleneck import Loss
@@ -72,8 +72,8 @@ def test_routes_keep_what_else_they_say(monkeypatch: pytest.MonkeyPatch) -> None
         asked.append((argv[:2], how))
         return route
 
-    monkeypatch.setattr(layer, "run", run)
-    layer.set_control(1, "cubic", "4881")
+    monkeypatch.setattr(acc, "run", run)
+    acc.set_control(1, "cubic", "4881")
     kept = "10.0.0.2 dev acc0 scope link src 10.0.0.1 mtu 1453"
     change = f"route change {kept} table 4881 congctl cubic\n"
     assert asked == [
@@ -91,7 +91,7 @@ def peer(**changes: Any) -> dict[str, Any]:
 
 
 def test_layers_are_added_up_over_all_peers() -> None:
-    found = layer.summed([{"peers": [peer(), peer()]}, {"peers": [peer()]}, {"peers": []}])
+    found = acc.summed([{"peers": [peer(), peer()]}, {"peers": [peer()]}, {"peers": []}])
     assert found == {
         "sent": 300, "coded": 21, "lost": 6, "recovered": 3, "timeouts_avoided": 1.5
     }  # fmt: skip

@@ -9,7 +9,6 @@ import pytest
 
 from experiments.bench.sandboxed import Incomplete
 from experiments.bench.transport import dfcp, dfcp_sharing, dfcp_updates
-from experiments.measure import undisturbed
 from experiments.network.long_link import LongLink
 
 
@@ -103,17 +102,3 @@ def test_parts_are_of_what_is_reserved_and_of_the_rest() -> None:
     alone = dfcp_sharing.of_mix(dfcp_sharing.Mix(2), measured | {"shares": [0.5, 0.5]})
     assert alone["jain"] == 1.0
     assert "dfcp_part" not in alone
-
-
-def test_what_was_disturbed_least_counts_whatever_it_has_found(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def measured(shares: list[float]) -> tuple[str, float]:
-        came = iter(shares)
-        names = iter("abcdef")
-        monkeypatch.setattr(undisturbed.Stolen, "share", lambda _: next(came))
-        return undisturbed.least_disturbed(lambda: next(names))
-
-    assert measured([0.002]) == ("a", 0.002)
-    assert measured([0.05, 0.001]) == ("b", 0.001)
-    assert measured([0.05, 0.03, 0.02, 0.04]) == ("c", 0.02)

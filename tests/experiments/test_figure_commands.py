@@ -2,6 +2,7 @@
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,8 @@ def test_help(argv: list[str], taught: list[str], capsys: pytest.CaptureFixture[
         ("run sdtcp-fig9 --rate 50", "--rate is set by the figure: copy its figure.toml"),
         ("run sdtcp-fig9 --no-background", "--no-background is set by the figure"),
         ("run sdtcp-fig9 --scheme wier", "no line and no scheme 'wier': the figure's lines are"),
+        ("run --scheme reno,lttp", "TCP carries nothing under lttp"),
+        ("run sdtcp-fig9 --scheme reno,lttp", "TCP carries nothing under lttp"),
         ("run sdtcp-fig9 --sweep buffer_kib=1", "the figure varies connections"),
         ("run weir-buffers --senders 3", "the figure varies buffer_kib; use --sweep"),
         ("run sdtcp-fig16 --senders 3", "this figure's values are a benchmark's"),
@@ -142,6 +145,18 @@ def test_options_make_a_sweep(asked: list[RunSpec], capsys: pytest.CaptureFixtur
     told = json.loads(capsys.readouterr().out)
     assert len(told) == 4
     assert not any(one["differs"] for one in told)
+
+
+def test_a_sweep_s_runs_are_what_a_single_one_is(asked: list[RunSpec]) -> None:
+    """Whatever is set by options is set in each of them."""
+    words = "run --workload web-search --set load=0.5 seconds=3 --topology leaf-spine --rate 50"
+    words += " --shape leaves=3 --buffer 32 --delay 2 --senders 4 --background --follow 2 --pcap"
+    words += " --quickack --least-rto 20 --initial-window 4 --mss 1000 --no-sack --seed 9"
+    assert cli.main([*words.split(), "--scheme", "reno", "--out", "one"]) == 0
+    assert cli.main([*words.split(), "--scheme", "reno,weir", "--out", "two"]) == 0
+    one, *swept = asked
+    assert (one.followed, one.captures) == (2, True)
+    assert swept == [one, replace(one, scheme="weir")]
 
 
 def test_one_scheme_is_a_run_as_before(

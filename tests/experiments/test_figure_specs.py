@@ -9,11 +9,13 @@ import pytest
 import figure_made
 from experiments.bench.suites import SUITES
 from experiments.bench.transport import dfcp, lttp
-from experiments.figures import catalogue, results, sweep
+from experiments.figures import axes, catalogue, results, sweep
 from experiments.figures.spec import Claim, SpecError, parse, read
 from experiments.report.flows import SHORT_BYTES
+from experiments.runner import RunSpec, incast
 from experiments.workloads.arrivals import Arrivals
 from experiments.workloads.planned import Ground
+from experiments.workloads.reads import Reads
 
 TOML = """
 title = "Goodput"
@@ -133,6 +135,12 @@ def test_repeats_have_seeds_of_their_own_and_lines_take_turns() -> None:
     assert [job.line.name for job in jobs[:2]] == ["reno", "weir"]
     assert {(job.repeat, job.spec.workload.seed) for job in jobs} == {(1, 5), (2, 6)}  # type: ignore[attr-defined]
     assert len({job.folder for job in jobs}) == len(jobs) == 8
+
+
+def test_connections_are_spread_as_those_of_benchmarks_are() -> None:
+    spec = RunSpec("reno", Reads(rounds=3))
+    for count in (1, 2, 40, 60, 120, 1000):
+        assert axes.axis("connections").change(spec, count).workload == incast(count, 3)
 
 
 def test_blocks_grow_with_connections_where_each_has_its_own_bytes() -> None:

@@ -46,10 +46,16 @@ def test_the_timeout_ratio_is_of_senders_or_of_flows_that_tell_it() -> None:
     spec = recorded.data()["spec"]
     many = spec | {"workload": spec["workload"] | {"connections_per_sender": 2}}
     assert value("timeout_ratio_pct", recorded.run(spec=many)) is None
+    # Of reads, each connection's share of a block is a flow.
+    reads = [
+        {**one, "timeouts": timeouts}
+        for one, timeouts in zip(
+            recorded.data()["operations"], ([0, 2, 0, 1], [0, 0, 0, 0]), strict=True
+        )
+    ]
+    assert value("timeout_ratio_pct", recorded.run(spec=many, operations=reads)) == 25
     flows = [flow(0, 5, 9, timeouts=n) for n in (0, 2, 0, 1)]
     assert value("timeout_ratio_pct", of_flows(flows)) == 50
-    answered = [{"timeouts": n} for n in (0, 0, 0, 3)]
-    assert value("timeout_ratio_pct", recorded.run(spec=many, answered=answered)) == 25
 
 
 def test_what_flows_tell_is_read_from_them() -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.measure.record import QUEUE, RECORD, Run, bytes_between
+from experiments.measure.record import QUEUE, RECORD, Run, binned, bytes_between
 from experiments.statistics import percentile
 from recorded import BLOCK_BYTES, MS, START_NS, data, queue, run
 
@@ -31,6 +31,26 @@ def test_timeouts_of_all_hosts() -> None:
 def test_notices() -> None:
     assert len(run().notices("CN-L", "CN-M", "CN-H")) == 1
     assert len(run().notices("CR")) == 1
+
+
+@given(
+    st.integers(0, 10**6), st.integers(1, 9), st.lists(st.integers(0, 9)), st.integers(1, 40),
+    st.integers(0, 10**6),
+)  # fmt: skip
+def test_wider_bins_keep_all_bytes_at_their_time(
+    start_ns: int, bin_ns: int, counts: list[int], width_ns: int, origin_ns: int
+) -> None:
+    first, total = binned(
+        {"start_ns": start_ns, "bin_ns": bin_ns, "bytes": counts}, width_ns, origin_ns
+    )
+    assert total.sum() == sum(counts)
+    for index, count in enumerate(total):
+        begin_ns = origin_ns + (first + index) * width_ns
+        assert count == sum(
+            one
+            for number, one in enumerate(counts)
+            if begin_ns <= start_ns + number * bin_ns < begin_ns + width_ns
+        )
 
 
 def test_a_run_is_read_back_from_its_folder(tmp_path: Path) -> None:

@@ -75,6 +75,13 @@ def test_dctcp_without_marks_cannot_be_run_by_mistake(control: str) -> None:
         bed_config(RunSpec("weir", Reads(senders=2), host=host))
 
 
+@pytest.mark.parametrize("name", [*over_lttp(), *over_atp()])
+def test_a_workload_does_not_run_where_tcp_carries_nothing(name: str) -> None:
+    """It would be TCP under another's name, whichever way the run was asked for."""
+    with pytest.raises(ValueError, match=f"TCP carries nothing under {name}"):
+        bed_config(RunSpec(name, Reads(senders=2)))
+
+
 def test_a_family_of_dctcp_has_its_parameters_in_the_name() -> None:
     made = scheme("dctcp_k4_g0.15")
     assert made.name == named(4, 0.15) == "dctcp_k4_g0.15"

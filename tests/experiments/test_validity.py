@@ -47,7 +47,12 @@ def far_end(mbps: float) -> dict[str, list[int]]:
 
 
 IDLE = {"idle_share": 0.4, "switch_run_share": 0.9, "switch_wait_share": 0.02}
-SPACING = {"gaps": 900, "p99_error_us": 60.0, "frame_us": 121.12, "not_recorded": 0}
+SPACING: dict[str, Any] = {
+    "gaps": 900, "p99_error_us": 60.0, "frame_us": 121.12, "sent": 1000, "timed": 1001,
+    "not_recorded": 0,
+}  # fmt: skip
+# As where nothing has come to the socket that times what departs.
+NO_GAPS = SPACING | {"gaps": 0, "p99_error_us": None}
 RTT = {"min": 0.4, "avg": 0.5, "max": 0.6, "delay": 0.0, "links": 0.03, "ports": 2}
 
 
@@ -64,6 +69,9 @@ RTT = {"min": 0.4, "avg": 0.5, "max": 0.6, "delay": 0.0, "links": 0.03, "ports":
         ),
         ("spacing of departures", {"spacing": SPACING | {"p99_error_us": 121.2}}),
         ("spacing of departures", {"spacing": SPACING | {"not_recorded": 1}}),
+        ("spacing of departures", {"spacing": SPACING | {"timed": 989}}),
+        ("spacing of departures", {"spacing": NO_GAPS | {"timed": 0}}),
+        ("spacing of departures", {"spacing": NO_GAPS}),
         ("idle round trip", {"idle_rtt_ms": RTT | {"avg": 1.1}}),
         ("idle round trip", {"idle_rtt_ms": RTT | {"delay": 10.0}}),
         ("offloads off", {"offload_faults": ["h1-eth0: tso is on"]}),
@@ -96,9 +104,21 @@ def test_long_flows_fill_it_by_themselves() -> None:
     assert verdicts(spec=spec, far_end=far_end(99))["shaped rate"]
 
 
-def test_what_never_waits_is_not_spaced() -> None:
-    idle = SPACING | {"gaps": 0, "p99_error_us": None}
-    assert verdicts(spacing=idle)["spacing of departures"]
+@pytest.mark.parametrize(
+    ("sent", "timed", "holds"),
+    [(0, 0, True), (5, 1, True), (5, 0, False), (5000, 4950, True), (5000, 4949, False)],
+)
+def test_what_never_waits_is_not_spaced(sent: int, timed: int, holds: bool) -> None:
+    """If nothing had to fill the link. What was sent is to be timed all the same."""
+    spec = data()["spec"] | {"background": False}
+    found = verdicts(spec=spec, spacing=NO_GAPS | {"sent": sent, "timed": timed})
+    assert found["spacing of departures"] is holds
+
+
+def test_packets_that_were_not_timed_are_told() -> None:
+    nothing = data(spacing=NO_GAPS | {"timed": 0})
+    (check,) = [one for one in checks(nothing) if one.name == "spacing of departures"]
+    assert check.measured == "none waited, 0 gaps, 1000 of 1000 packets not timed"
 
 
 def test_a_delay_on_purpose_is_no_fault() -> None:

@@ -11,7 +11,6 @@ import sys
 import threading
 import time
 from collections import Counter
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -24,6 +23,7 @@ from experiments.traffic.reader import IncastSpec
 from experiments.traffic.responder import REQUEST
 from experiments.traffic.rpc import PATTERNS, Rpc
 from experiments.workloads import WORKLOADS
+from experiments.workloads.reads import with_repairs
 
 SPECS = st.builds(
     IncastSpec,
@@ -79,14 +79,13 @@ def test_bins_have_no_gaps() -> None:
 
 
 @pytest.mark.netns
-def test_blocks_over_real_sockets(tmp_path: Path) -> None:
+def test_blocks_over_real_sockets() -> None:
     """One namespace, this one, stands for both senders: they are told apart by their addresses."""
     spec = {"senders": 2, "rounds": 3, "block_bytes": 300_001, "connections_per_sender": 2}
     run = [sys.executable, "-m"]
     here = f"--pid={os.getpid()}"
-    summary = tmp_path / "answered.json"
     with subprocess.Popen(
-        [*run, "experiments.traffic.responder", "--port=5000", f"--summary={summary}", here],
+        [*run, "experiments.traffic.responder", "--port=5000", "--repairs", here],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -100,12 +99,11 @@ def test_blocks_over_real_sockets(tmp_path: Path) -> None:
             text=True,
             check=True,
         )
+        assert responder.stdin is not None
+        responder.stdin.write("repairs\n")
+        responder.stdin.flush()
+        served = json.loads(responder.stdout.readline())["connections"]
     assert responder.returncode == 0
-    answered = json.loads(summary.read_text())
-    assert len({one["peer"] for one in answered}) == len(answered) == 4
-    assert {one["local"] for one in answered} == {"127.0.0.1:5000", "127.0.0.2:5000"}
-    assert sum(one["bytes"] for one in answered) == 3 * 300_001
-    assert [one["timeouts"] for one in answered] == [0] * 4
     said = [json.loads(line) for line in reader.stdout.splitlines()]
     assert Counter(message["event"] for message in said) == {"connected": 1, "round": 3, "done": 1}
     done = said[-1]
@@ -117,6 +115,34 @@ def test_blocks_over_real_sockets(tmp_path: Path) -> None:
         assert entry["end_ns"] - entry["start_ns"] == max(entry["completion_ns"])
         assert progress["block_ns"] == max(entry["completion_ns"])
         ends.append(entry["end_ns"])
+    counted = with_repairs(done["rounds"], done["ends"], served)
+    assert [len(entry["retransmitted"]) for entry in counted] == [4, 4, 4]
+    assert all(min(entry["timeouts"]) >= 0 for entry in counted)
+    # Each connection was asked three times, and its address tells it from the others.
+    assert [len(one["segments"]) for one in served] == [3, 3, 3, 3]
+    assert len({(one["server"], one["client"]) for one in served}) == 4
+    assert {one["server"] for one in served} == {"127.0.0.1", "127.0.0.2"}
+
+
+def test_repairs_are_those_of_both_ends_in_each_round() -> None:
+    """The second connection to h1 has the first one's port in the second round."""
+    one, other, again = ("h1", "r1:1"), ("h2", "r1:2"), ("h1", "r1:1")
+    rounds = [
+        {"bytes": 9, "retransmitted": [1, 0], "timeouts": [0, 0]},
+        {"bytes": 9, "retransmitted": [0, 0], "timeouts": [0, 1]},
+    ]
+    served = [
+        {"server": "h1", "client": "r1:1", "segments": [5], "timeouts": [1]},
+        {"server": "h2", "client": "r1:2", "segments": [0, 7], "timeouts": [0, 2]},
+        {"server": "h1", "client": "r1:1", "segments": [6], "timeouts": [0]},
+    ]
+    assert with_repairs(rounds, [[one, other], [again, other]], served) == [
+        {"bytes": 9, "retransmitted": [6, 0], "timeouts": [1, 0]},
+        {"bytes": 9, "retransmitted": [6, 7], "timeouts": [0, 3]},
+    ]
+    served[0]["timeouts"] = [None]
+    found = with_repairs(rounds, [[one, other], [again, other]], served)
+    assert ["timeouts" in entry for entry in found] == [False, True]
 
 
 def test_a_connection_for_every_request() -> None:

@@ -23,6 +23,8 @@ TURNS = 3
 # Where these find harm, all turns together have to find it: one of three is often disturbed.
 MORE_TURNS = 4
 LEAST_SHARE = 0.8
+# The workloads are between two hosts each time. More would only take longer to be made.
+SENDERS = 2
 # That a scheme passes which regulates nothing shows that a failure is none of the machine's:
 # WEIR_TEST_SCHEME=none
 SCHEME = os.environ.get("WEIR_TEST_SCHEME", "weir")
@@ -39,7 +41,7 @@ pytestmark = [
 def play(scheme: str, label: str) -> dict[str, Any]:
     """Play the workloads that tell most under a scheme; return what came of each."""
     names = [workload.name for workload in KEY]
-    spec = TurnSpec("star", scheme, names, label)
+    spec = TurnSpec("star", scheme, names, label, senders=SENDERS)
     turn = sandboxed.result("experiments.bench.apps.turn", json.dumps(asdict(spec)))
     played: dict[str, Any] = turn["played"]
     failed = {name: one["error"] for name, one in played.items() if "error" in one}

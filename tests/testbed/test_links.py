@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from experiments.measure.sampling import Sampler
-from experiments.measure.undisturbed import least_disturbed
 from experiments.measure.validity import RATE_TOLERANCE, busiest
 from experiments.traffic.program import Program
 from testbed import shaping
@@ -17,6 +16,7 @@ from testbed.config import BedConfig, HostSettings
 from testbed.host import HostError
 from testbed.ovs import find_prefix
 from testbed.shaping import Egress, ShapingError
+from undisturbed import least_disturbed
 
 pytestmark = pytest.mark.netns
 

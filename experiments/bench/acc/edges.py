@@ -24,11 +24,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from experiments.bench.acc.layer import hear
 from experiments.bench.comparison import Figures
 from experiments.bench.sandboxed import Incomplete
 from experiments.measure import netstat
 from experiments.measure.netstat import TIMEOUTS
+from experiments.network.acc import hear
 from experiments.network.api import meet
 from experiments.statistics import percentile
 from experiments.traffic.fountain import find_fountain
@@ -107,9 +107,6 @@ class Wire:
             batch += [
                 f"addr flush dev {end}",
                 f"link set {end} master {_BRIDGE} mtu {_CORE_MTU} up",
-                # A wire does not learn: frames that switches flood before they know each other
-                # would have it keep from one what is for its hosts.
-                f"link set {end} type bridge_slave learning off",
             ]
         batch.append(f"link set {_BRIDGE} mtu {_CORE_MTU} up")
         run_command(["ip", "-batch", "-"], pid=pid, stdin="\n".join(batch) + "\n")

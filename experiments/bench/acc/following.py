@@ -15,9 +15,10 @@ from typing import Any
 
 import psutil
 
-from experiments.bench.acc.layer import LINES, TCPS, End, layers, set_control, summed
+from experiments.bench.acc.layer import LINES, TCPS, layers
 from experiments.bench.short_flows.dumbbell import address, dumbbell
 from experiments.measure.sampling import share_of_processors
+from experiments.network.acc import End, set_control, summed
 from experiments.traffic.bulk import PORT
 from experiments.workloads.long_flows import long_flows
 from testbed.bottleneck import Loss

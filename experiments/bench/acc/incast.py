@@ -10,12 +10,13 @@ from itertools import chain
 from statistics import median
 from typing import Any
 
-from experiments.bench.acc.layer import LINES, TCPS, End, layers, summed
+from experiments.bench.acc.layer import LINES, TCPS, layers
 from experiments.bench.comparison import Figures
 from experiments.bench.sandboxed import Incomplete
 from experiments.bench.transport.fetches import KB, Network, RunsSpec, bed_config
 from experiments.bench.valid import VoidRuns, valid
 from experiments.measure import observation
+from experiments.network.acc import End, summed
 from experiments.statistics import percentile
 from experiments.traffic.program import ProgramError
 from testbed.bed import Bed

@@ -17,15 +17,7 @@ from typing import Any
 
 import psutil
 
-from experiments.bench.acc.layer import (
-    LINES,
-    TCPS,
-    End,
-    layers,
-    sent_bytes,
-    set_control,
-    summed,
-)
+from experiments.bench.acc.layer import LINES, TCPS, layers, sent_bytes
 from experiments.bench.comparison import Figures
 from experiments.bench.sandboxed import Incomplete
 from experiments.bench.short_flows.dumbbell import FULL_FRAME_BYTES, Dumbbell, address, dumbbell
@@ -36,6 +28,7 @@ from experiments.measure import netstat
 from experiments.measure.netstat import TIMEOUTS
 from experiments.measure.sampling import share_of_processors
 from experiments.measure.validity import enough_idle
+from experiments.network.acc import End, set_control, summed
 from experiments.statistics import percentile
 from experiments.traffic.program import ProgramError
 from testbed.bottleneck import Loss

@@ -16,12 +16,13 @@ from typing import Any
 
 import psutil
 
-from experiments.bench.acc.layer import LINES, End, in_namespace, layers, tuns
+from experiments.bench.acc.layer import LINES, in_namespace, layers, tuns
 from experiments.bench.comparison import Figures
 from experiments.bench.sandboxed import Incomplete
 from experiments.bench.transport.speed.medium import Medium, medium
 from experiments.measure.process import processor_s
 from experiments.measure.sampling import share_of_processors
+from experiments.network.acc import End
 from experiments.traffic.program import ProgramError
 from testbed.command import CommandError
 from testbed.command import run as run_command

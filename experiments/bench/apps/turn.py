@@ -11,7 +11,7 @@ import json
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,13 +34,15 @@ _OTHER_QUEUES = "other egress queues"
 @dataclass(frozen=True)
 class TurnSpec:
     """What is played: ``workloads``, by their names, of ``setting`` under ``contender``; ``label``
-    begins each line about it, ``host`` has fields of HostSettings."""
+    begins each line about it, ``host`` has fields of HostSettings. ``senders`` are so many hosts
+    that send instead of the setting's, for workloads that need no more."""
 
     setting: str
     contender: str
     workloads: Sequence[str]
     label: str = ""
     host: Mapping[str, Any] = field(default_factory=dict)
+    senders: int | None = None
 
 
 def bed_config(setting: Setting, contender: str, host: Mapping[str, Any]) -> BedConfig:
@@ -67,6 +69,8 @@ def bed_config(setting: Setting, contender: str, host: Mapping[str, Any]) -> Bed
 def play(spec: TurnSpec) -> dict[str, Any]:
     """Play a turn in this sandbox; return what is to be recorded."""
     setting = SETTINGS[spec.setting]
+    if spec.senders is not None:
+        setting = replace(setting, senders=spec.senders)
     by_name = {workload.name: workload for workload in setting.workloads}
     begun_s = time.monotonic()
     played: dict[str, Any] = {}

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from experiments.bench.acc.layer import End, Layer, await_routes, up_argv
+from experiments.network.acc import End, Layer, await_routes, up_argv
 from experiments.soak.acc.verdict import LayerEnd
 from experiments.soak.trend import Sample, sample
 from experiments.traffic.program import Command, ProgramError

@@ -14,8 +14,8 @@ from contextlib import AbstractContextManager, ExitStack, suppress
 from pathlib import Path
 from typing import Any, TextIO
 
-from experiments.bench.acc.layer import make_key
 from experiments.bench.short_flows.dumbbell import Dumbbell, address, dumbbell
+from experiments.network.acc import make_key
 from experiments.soak import AccSpec, entry
 from experiments.soak.acc import stalls
 from experiments.soak.acc.layers import HostLayer
