@@ -4,12 +4,14 @@
 
 Reads one line from stdin, a plan (``experiments.traffic.plan``) in JSON. All ends of all
 connections are in this process, each in its host's namespace. So one clock times both ends of a
-flow, and a flow needs no mark on the wire: it begins when the first of its packets (SYN, request or
-data) is handed to the kernel, and ends when its last byte has been read.
+flow, and a flow needs no mark on the wire: it starts when it is due, has begun when the first of
+its packets (SYN, request or data) has been handed to the kernel, and ends when its last byte has
+been read. So what this process is late is part of a flow's time, as it is of a program that has to
+wait for a processor; else flows would seem the faster the slower the machine.
 
 On stdout: ``{"event": "connected"}`` once all connections that stay are open, ``{"event":
 "progress", "ended": N, "planned": N}`` now and then, and in the end ``{"event": "done", "flows":
-[...], "bytes": {...}, "generator": {...}}``. A flow has ``due_ns``, ``start_ns``, ``end_ns``,
+[...], "bytes": {...}, "generator": {...}}``. A flow has ``start_ns``, ``begun_ns``, ``end_ns``,
 ``bytes``, ``src``, ``dst``, ``kind``, ``group`` and ``counted``, as it was planned;
 ``retransmitted`` and ``timeouts``, which are the segments that both ends of its connection sent
 again meanwhile, and their timeouts; and ``received`` over time, if it was to last for a time.
@@ -79,8 +81,8 @@ class _Connection:
     """
 
     __slots__ = (
-        "before", "bins", "due_ns", "flow", "is_asked", "missing_bytes", "receives", "sends",
-        "start_ns", "stays", "to_ask", "unsent_bytes", "way",
+        "before", "begun_ns", "bins", "due_ns", "flow", "is_asked", "missing_bytes", "receives",
+        "sends", "stays", "to_ask", "unsent_bytes", "way",
     )  # fmt: skip
 
     def __init__(self, way: Way, *, stays: bool) -> None:
@@ -90,7 +92,7 @@ class _Connection:
         self.receives: socket.socket | None = None
         self.flow: Flow | None = None
         self.to_ask = self.is_asked = False
-        self.due_ns = self.start_ns = self.unsent_bytes = self.missing_bytes = 0
+        self.due_ns = self.begun_ns = self.unsent_bytes = self.missing_bytes = 0
         self.before = (0, 0)
         self.bins: ByteBins | None = None
 
@@ -224,20 +226,20 @@ class Generator:
         if idle:
             connection = idle.popleft()
             connection.before = connection.repairs()
-            start_ns = time.monotonic_ns()
+            begun_ns = time.monotonic_ns()
         else:
-            start_ns = time.monotonic_ns()
+            begun_ns = time.monotonic_ns()
             connection = self._open(way, stays=not self._plan.fresh)
             self._opened += 1
         self._busy += 1
-        connection.flow, connection.due_ns, connection.start_ns = flow, due_ns, start_ns
+        connection.flow, connection.due_ns, connection.begun_ns = flow, due_ns, begun_ns
         if flow.lasts_ns is None:
             connection.unsent_bytes = connection.missing_bytes = flow.size_bytes
         else:
             connection.unsent_bytes = connection.missing_bytes = _ENDLESS
             connection.bins = ByteBins()
             self._number += 1
-            heapq.heappush(self._stops, (start_ns + flow.lasts_ns, self._number, connection))
+            heapq.heappush(self._stops, (begun_ns + flow.lasts_ns, self._number, connection))
         if self._plan.asked:
             connection.to_ask, connection.is_asked = True, False
             self._ask(connection)
@@ -327,7 +329,7 @@ class Generator:
             for now, before in zip(connection.repairs(), connection.before, strict=True)
         )
         ended: dict[str, Any] = {
-            "due_ns": connection.due_ns, "start_ns": connection.start_ns, "end_ns": now_ns,
+            "start_ns": connection.due_ns, "begun_ns": connection.begun_ns, "end_ns": now_ns,
             "bytes": flow.size_bytes,
             "src": flow.src, "dst": flow.dst, "kind": flow.kind, "group": flow.group,
             "counted": flow.counted, "retransmitted": again, "timeouts": timeouts,
