@@ -204,9 +204,7 @@ def parsed_sweep(written: str) -> tuple[str, list[Any]]:
     axes.axis(name)
     for value in values:
         if isinstance(value, str):
-            raise ValueError(
-                f"--sweep {written}: {value!r} is neither a number nor true or false"
-            )
+            raise ValueError(f"--sweep {written}: {value!r} is neither a number nor true or false")
     return name, values
 
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from experiments.figures.results import Results, Row
 from experiments.statistics import Band, difference_band, median_band
 
-
 LEAST_RUNS = 3
 """Of fewer runs a band is no wider than their values happen to be."""
 

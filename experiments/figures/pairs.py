@@ -56,9 +56,7 @@ def _shared(own: Mapping[int, float], other: Mapping[int, float]) -> list[tuple[
     return [(own[repeat], other[repeat]) for repeat in sorted(own.keys() & other.keys())]
 
 
-def _pair(
-    line: str, than: str, x: float, metric: str, both: Sequence[tuple[float, float]]
-) -> Pair:
+def _pair(line: str, than: str, x: float, metric: str, both: Sequence[tuple[float, float]]) -> Pair:
     difference = median_band([mine - theirs for mine, theirs in both])
     factor = None
     if all(theirs for _, theirs in both):

@@ -11,7 +11,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from experiments.figures.axes import AXES
 from experiments.figures.metrics import METRICS
 
-
 RIVALS = "rivals"
 """What ``lines`` and ``than`` of a claim call all of _RIVALS."""
 _RIVALS: tuple[dict[str, str], ...] = (

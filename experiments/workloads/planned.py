@@ -4,7 +4,7 @@ loop, in which nothing waits for what came before unless the plan says so."""
 import json
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
 from experiments.traffic.plan import Flow, Plan
@@ -72,7 +72,7 @@ class Planned(Workload):
         with Program("experiments.traffic.flows", args, log=stage.log) as program:
             # It stands for all hosts: where it waits for a processor, all of them stand still.
             prefer(program.pid)
-            program.tell(json.dumps(plan.as_record()))
+            program.tell(json.dumps(asdict(plan)))
             program.expect("connected")
             stage.say(self.in_words())
             stage.begin()

@@ -82,7 +82,10 @@ def test_a_claim_is_about_all_values_of_the_figure(claim: dict[str, Any], said: 
 def test_a_line_with_values_of_its_own_is_judged_at_these() -> None:
     lines = [{"name": "reno", "values": [2]}, "weir"]
     written = {"text": "t", "source": "s", "metric": "goodput_mbps", "kind": "order"}
-    both = [written | {"line": "weir", "than": ["reno"]}, written | {"line": "reno", "than": ["weir"]}]
+    both = [
+        written | {"line": "weir", "than": ["reno"]},
+        written | {"line": "reno", "than": ["weir"]},
+    ]
     figure = figure_made.figure(lines=lines, claims=both)
     found = judge(figure, [CELLS[0], *CELLS[3:5]])
     assert [one.verdict for one in found] == [HELD, NOT_HELD]

@@ -173,7 +173,9 @@ def test_rivals_are_one_list() -> None:
         figure_made.figure(claims=[claim | {"than": ["rivals"]}])
 
 
-@pytest.mark.parametrize("name", ["background", "buffers", "data-mining", "deadlines", "incast", "web-search"])
+@pytest.mark.parametrize(
+    "name", ["background", "buffers", "data-mining", "deadlines", "incast", "web-search"]
+)
 def test_weir_stands_beside_all_rivals(name: str) -> None:
     """No claim that it is the best leaves one out that was measured."""
     figure = catalogue.entry(f"weir-{name}").figure

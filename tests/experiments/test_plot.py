@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import matplotlib.pyplot as plt
+import numpy as np
 import pytest
 from matplotlib.axes import Axes
 
@@ -34,9 +35,9 @@ def test_what_has_no_x_is_a_level(axes: Axes) -> None:
     cells = [cell("dfcp", 0, 0.5, spread=0.1, metric="drops_pct")]
     plot._panel(axes, figure, figure.panels[0], cells, [point])
     level, paper = axes.get_lines()
-    assert list(level.get_ydata()) == [0.5, 0.5]
-    assert list(level.get_xdata()) == [0, 1], "from side to side"
-    assert list(paper.get_xdata()) == [5]
+    assert np.asarray(level.get_ydata()).tolist() == [0.5, 0.5]
+    assert np.asarray(level.get_xdata()).tolist() == [0, 1], "from side to side"
+    assert np.asarray(paper.get_xdata()).tolist() == [5]
     assert not axes.containers, "no point at 0"
     assert axes.get_xlabel() == "response time [ms]"
 

@@ -162,7 +162,14 @@ def test_every_network_and_workload(words: str, operations: int | None, tmp_path
 # What each is measured with, and what it is to have among its figures.
 PLANNED: dict[str, tuple[dict[str, Any], list[str]]] = {
     "web-search": (
-        {"load": 0.5, "seconds": 2, "warm_up_s": 0.5, "scale": 0.1, "rpcs_per_s": 50, "rpc_bytes": 200},
+        {
+            "load": 0.5,
+            "seconds": 2,
+            "warm_up_s": 0.5,
+            "scale": 0.1,
+            "rpcs_per_s": 50,
+            "rpc_bytes": 200,
+        },
         ["short_slowdown_p99", "rpc_fct_p99_ms"],
     ),
     "data-mining": (

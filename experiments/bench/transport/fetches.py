@@ -149,9 +149,7 @@ class Network:
             if not again:
                 return records
 
-    def run(
-        self, contender: str, size: int, number: int = 1
-    ) -> tuple[dict[str, Any], QueueTrace]:
+    def run(self, contender: str, size: int, number: int = 1) -> tuple[dict[str, Any], QueueTrace]:
         """Fetch; return what there is to know of run ``number``, ``void`` naming the checks that
         fail."""
         spec, mode = self.spec, scheme(contender).fetch
