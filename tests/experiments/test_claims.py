@@ -112,7 +112,7 @@ def test_void_runs_alone_decide_nothing() -> None:
 
 def test_nothing_is_comparable_to_nothing() -> None:
     cells = [cell("weir", 2, 5), cell("reno", 2, 0)]
-    assert verdict(cells, kind="factor", than=["reno"], least=2) == (
+    assert verdict(cells, kind="factor", than=["reno"], least=2, at=[2]) == (
         NOT_COMPARABLE,
         "reno has 0 at 2",
     )

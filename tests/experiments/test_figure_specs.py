@@ -16,6 +16,7 @@ from experiments.runner import RunSpec, incast
 from experiments.workloads.arrivals import Arrivals
 from experiments.workloads.planned import Ground
 from experiments.workloads.reads import Reads
+from experiments.workloads.shares import Shares
 
 TOML = """
 title = "Goodput"
@@ -149,8 +150,14 @@ def test_blocks_grow_with_connections_where_each_has_its_own_bytes() -> None:
         sweep={"axis": "connections", "values": [8, 80]},
         repeats=1,
     )
-    specs = [job.spec.workload for job in sweep.plan(made)[::2]]
-    assert [(w.connections, w.reads().block_bytes) for w in specs] == [(8, 8000), (80, 80_000)]  # type: ignore[attr-defined]
+    blocks = []
+    for job in sweep.plan(made)[::2]:
+        workload = job.spec.workload
+        assert isinstance(workload, Shares)
+        ground = Ground([f"h{n + 1}" for n in range(workload.senders)], "r1", 100_000_000)
+        flows = workload.plan(ground).flows
+        blocks.append((workload.connections, sum(flow.size_bytes or 0 for flow in flows)))
+    assert blocks == [(8, 8000), (80, 80_000)]
 
 
 def test_a_scheme_of_a_family_is_a_line() -> None:

@@ -92,7 +92,7 @@ def test_it_reaches_both_ends(compiled: Any, alpha: int, gain: int) -> None:
 
 
 def test_a_window_without_segments_tells_nothing(compiled: Any) -> None:
-    assert compiled.test_dctcp_alpha(1234, 0, 0) == 1234
+    assert compiled.test_dctcp_alpha(1234, 0, 0, ONE // 16) == 1234
 
 
 @given(cwnd=windows, alpha=alphas)
