@@ -54,8 +54,8 @@ _PAUSE_NS = 100_000_000
 _SAY_EVERY_NS = 2_000_000_000
 _OPENING_TIMEOUT_S = 10.0
 _LONGEST_WAIT_S = 0.1
-# Sockets to be looked after at once, so that what is due in the meantime need not wait for long.
-_AT_ONCE = 32
+# Sockets to be looked after, and flows to be begun, before the others get their turn.
+_AT_ONCE, _BEGUN_AT_ONCE = 16, 8
 # Sockets of each host that are made before the first flow.
 _SPARE, _MOST_SPARE = 4, 2000
 _BACKLOG = 512
@@ -124,7 +124,7 @@ class Generator:
         self._left = Counter(flow.group for flow in plan.flows)
         self._bins = ByteBins()
         self._ended: list[dict[str, Any]] = []
-        self._number = self._busy = self._opened = 0
+        self._number = self._busy = self._opened = self._moment_ns = 0
 
     def connect(self) -> None:
         """Listen, and open the connections that stay. Raises OSError, TimeoutError among it."""
@@ -161,8 +161,7 @@ class Generator:
         while self._due or self._busy:
             now_ns = time.monotonic_ns()
             if self._due and self._due[0][0] <= now_ns:
-                keeping.late_ns.append(now_ns - self._due[0][0])
-                self._begin_next()
+                self._begin_due(now_ns, keeping)
                 last_ns = now_ns
             if self._stops and self._stops[0][0] <= now_ns:
                 self._stop(heapq.heappop(self._stops)[2], now_ns)
@@ -214,11 +213,17 @@ class Generator:
             return _LONGEST_WAIT_S
         return min(max(0.0, (next_ns - time.monotonic_ns()) / 1e9), _LONGEST_WAIT_S)
 
-    def _begin_next(self) -> None:
-        """Begin all flows that are due at the first moment at which there are any."""
-        due_ns = self._due[0][0]
-        while self._due and self._due[0][0] == due_ns:
-            self._begin(heapq.heappop(self._due)[2], due_ns)
+    def _begin_due(self, now_ns: int, keeping: Keeping) -> None:
+        """Begin flows that are due, as many as may be at once. Of those that are due at the same
+        moment only the first one can be in time."""
+        for _ in range(_BEGUN_AT_ONCE):
+            if not self._due or self._due[0][0] > now_ns:
+                return
+            due_ns, _, flow = heapq.heappop(self._due)
+            if due_ns != self._moment_ns:
+                self._moment_ns = due_ns
+                keeping.late_ns.append(now_ns - due_ns)
+            self._begin(flow, due_ns)
 
     def _begin(self, flow: Flow, due_ns: int) -> None:
         way = (flow.src, flow.dst, flow.kind)
