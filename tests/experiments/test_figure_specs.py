@@ -138,26 +138,14 @@ def test_repeats_have_seeds_of_their_own_and_lines_take_turns() -> None:
     assert len({job.folder for job in jobs}) == len(jobs) == 8
 
 
-def test_connections_are_spread_as_those_of_benchmarks_are() -> None:
-    spec = RunSpec("reno", Reads(rounds=3))
-    for count in (1, 2, 40, 60, 120, 1000):
-        assert axes.axis("connections").change(spec, count).workload == incast(count, 3)
-
-
-def test_blocks_grow_with_connections_where_each_has_its_own_bytes() -> None:
+def test_connections_are_spread_over_hosts() -> None:
     made = figure_made.figure(
         workload={"name": "shares", "rounds": 1, "share_bytes": 1000},
         sweep={"axis": "connections", "values": [8, 80]},
         repeats=1,
     )
-    blocks = []
-    for job in sweep.plan(made)[::2]:
-        workload = job.spec.workload
-        assert isinstance(workload, Shares)
-        ground = Ground([f"h{n + 1}" for n in range(workload.senders)], "r1", 100_000_000)
-        flows = workload.plan(ground).flows
-        blocks.append((workload.connections, sum(flow.size_bytes or 0 for flow in flows)))
-    assert blocks == [(8, 8000), (80, 80_000)]
+    specs = [job.spec.workload for job in sweep.plan(made)[::2]]
+    assert [(w.connections, w.share_bytes) for w in specs] == [(8, 1000), (80, 1000)]  # type: ignore[attr-defined]
 
 
 def test_a_scheme_of_a_family_is_a_line() -> None:
