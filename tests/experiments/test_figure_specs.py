@@ -306,6 +306,25 @@ def test_points_are_no_more_than_the_paper_says(
     assert [point.x for point in catalogue.entry(name).points() if point.line == line] == xs
 
 
+@pytest.mark.parametrize("number", [9, 10, 11, 12, 13, 14, 15])
+def test_claims_about_sdtcp_are_about_the_printed_one(number: int) -> None:
+    figure = catalogue.entry(f"sdtcp-fig{number}").figure
+    schemes = {line.paper: line.scheme_name for line in figure.lines if line.paper}
+    assert schemes["SDTCP"] == "sdtcp_letter"
+    assert "sdtcp" in {line.scheme_name for line in figure.lines}, "and the other one beside it"
+    assert "SDTCP" in figure.differs
+    assert "Figure 9" in figure.differs or "Algorithm 1" in figure.differs
+
+
+def test_what_is_not_over_plain_tcp_is_in_a_figure_beside_weir() -> None:
+    def lines(name: str) -> set[str]:
+        return {line.scheme_name for line in catalogue.entry(name).figure.lines}
+
+    assert {"acc", "lttp", "atp", "weir"} <= lines("weir-fan-in")
+    assert "acc" in lines("weir-incast")
+    assert "sdtcp_paper" in lines("weir-hosts")
+
+
 @pytest.mark.parametrize("name", ["dfcp-table3", "dfcp-fig11", "dfcp-fig12"])
 def test_the_quick_variant_measures_what_is_drawn(name: str) -> None:
     figure = catalogue.entry(name).figure.quickly()
