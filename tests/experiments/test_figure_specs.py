@@ -138,14 +138,26 @@ def test_repeats_have_seeds_of_their_own_and_lines_take_turns() -> None:
     assert len({job.folder for job in jobs}) == len(jobs) == 8
 
 
-def test_connections_are_spread_over_hosts() -> None:
+def test_connections_are_spread_as_those_of_benchmarks_are() -> None:
+    spec = RunSpec("reno", Reads(rounds=3))
+    for count in (1, 2, 40, 60, 120, 1000):
+        assert axes.axis("connections").change(spec, count).workload == incast(count, 3)
+
+
+def test_blocks_grow_with_connections_where_each_has_its_own_bytes() -> None:
     made = figure_made.figure(
         workload={"name": "shares", "rounds": 1, "share_bytes": 1000},
         sweep={"axis": "connections", "values": [8, 80]},
         repeats=1,
     )
-    specs = [job.spec.workload for job in sweep.plan(made)[::2]]
-    assert [(w.connections, w.share_bytes) for w in specs] == [(8, 1000), (80, 1000)]  # type: ignore[attr-defined]
+    blocks = []
+    for job in sweep.plan(made)[::2]:
+        workload = job.spec.workload
+        assert isinstance(workload, Shares)
+        ground = Ground([f"h{n + 1}" for n in range(workload.senders)], "r1", 100_000_000)
+        flows = workload.plan(ground).flows
+        blocks.append((workload.connections, sum(flow.size_bytes for flow in flows)))
+    assert blocks == [(8, 8000), (80, 80_000)]
 
 
 def test_a_scheme_of_a_family_is_a_line() -> None:
@@ -304,25 +316,6 @@ def test_points_are_no_more_than_the_paper_says(
     name: str, line: str, xs: list[float | None]
 ) -> None:
     assert [point.x for point in catalogue.entry(name).points() if point.line == line] == xs
-
-
-@pytest.mark.parametrize("number", [9, 10, 11, 12, 13, 14, 15])
-def test_claims_about_sdtcp_are_about_the_printed_one(number: int) -> None:
-    figure = catalogue.entry(f"sdtcp-fig{number}").figure
-    schemes = {line.paper: line.scheme_name for line in figure.lines if line.paper}
-    assert schemes["SDTCP"] == "sdtcp_letter"
-    assert "sdtcp" in {line.scheme_name for line in figure.lines}, "and the other one beside it"
-    assert "SDTCP" in figure.differs
-    assert "Figure 9" in figure.differs or "Algorithm 1" in figure.differs
-
-
-def test_what_is_not_over_plain_tcp_is_in_a_figure_beside_weir() -> None:
-    def lines(name: str) -> set[str]:
-        return {line.scheme_name for line in catalogue.entry(name).figure.lines}
-
-    assert {"acc", "lttp", "atp", "weir"} <= lines("weir-fan-in")
-    assert "acc" in lines("weir-incast")
-    assert "sdtcp_paper" in lines("weir-hosts")
 
 
 @pytest.mark.parametrize("name", ["dfcp-table3", "dfcp-fig11", "dfcp-fig12"])
