@@ -25,6 +25,8 @@ from testbed.topologies import topology_of
 
 _CONNECT_TIMEOUT_S = 20.0
 _FORWARD_TIMEOUT_S = 20
+# From and to nobody, with an EtherType for experiments (IEEE 802), of the least size.
+_MEANINGLESS = bytes.fromhex("020000000000 020000000000 88b5") + bytes(46)
 
 
 class BedError(RuntimeError):
@@ -135,7 +137,24 @@ class Bed:
         silent = [name for name, probe in probes if _status(probe) != 0]
         if silent:
             raise BedError(f"no answer within {_FORWARD_TIMEOUT_S} s: {', '.join(silent)}")
-        self.ovs.put_release_first()
+
+    def put_release_first(self) -> None:
+        """Let the thread of the switches that sends packets in their time, if they have it
+        (``release=thread``), have a processor at once, as their main thread has.
+
+        It is there once a packet has come by, so one does: a frame that means nothing, to a host.
+        Whoever starts the switches again calls this again.
+        """
+        if self.config.queue.get("release") != "thread":
+            return
+        switch, port = self._ports_to_hosts()[0]
+        frame = f"in_port=controller packet={_MEANINGLESS.hex()} actions=output:{port}"
+        self.ovs.ofctl("packet-out", switch, frame)
+        wait_until(
+            self.ovs.put_release_first,
+            timeout_s=_CONNECT_TIMEOUT_S,
+            what="the switches have a thread that sends packets in their time",
+        )
 
     def _named(self, name: str, kind: str, nodes: Sequence[Any]) -> Any:
         for node in nodes:
@@ -173,6 +192,7 @@ class Bed:
             timeout_s=_CONNECT_TIMEOUT_S,
             what="all switches are connected to the controller",
         )
+        self.put_release_first()
 
     def _host_settings(self) -> HostSettings:
         wanted = self.config.host
@@ -183,9 +203,11 @@ class Bed:
         return replace(wanted, congestion_control=made.name)
 
     def _edge_ports(self) -> list[tuple[str, int]]:
-        """Return switch and number of the ports to hosts, if ``edge_limit_bytes`` is of them."""
-        if self.config.edge_limit_bytes is None:
-            return []
+        """Return the ports to hosts, if ``edge_limit_bytes`` is of them."""
+        return [] if self.config.edge_limit_bytes is None else self._ports_to_hosts()
+
+    def _ports_to_hosts(self) -> list[tuple[str, int]]:
+        """Return switch and number of the ports to hosts."""
         topo = self.net.topo
         links = (sorted(link, key=topo.isSwitch, reverse=True) for link in topo.links())
         return [(a, topo.port(a, b)[0]) for a, b in links if not topo.isSwitch(b)]

@@ -105,14 +105,17 @@ class Ovs:
                 daemon.wait()
         self._daemons.clear()
 
-    def put_release_first(self) -> None:
+    def put_release_first(self) -> bool:
         """Let the thread that sends packets in their time (``release=thread``) have a processor at
-        once, too. It is there once a packet has come by."""
+        once, too. Return whether it is there: it is once a packet has come by."""
+        found = False
         for task in Path(f"/proc/{self.vswitchd_pid}/task").iterdir():
             # Others come and go.
             with suppress(FileNotFoundError, ProcessLookupError):
                 if (task / "comm").read_text().startswith(_RELEASING):
                     _put_first(int(task.name), _PRIORITY + 1)
+                    found = True
+        return found
 
     @property
     def vswitchd_pid(self) -> int:
@@ -196,7 +199,7 @@ def _put_first(pid: int, priority: int = _PRIORITY) -> None:
     """Let a thread of a switch have a processor at once: one in hardware does not wait for the
     hosts' either.
 
-    It forwards in its main thread, and releases packets in one more. Others are of no hurry.
+    It forwards in its main thread, and releases packets in one more. The others can wait.
     """
     try:
         policy = os.SCHED_RR | os.SCHED_RESET_ON_FORK

@@ -292,6 +292,7 @@ def the_switch_is_killed(world: World) -> Iterator[None]:
     yield
     world.bed.ovs.start_switch()
     world.wait("weir_switch_ready", 1, instance="a")
+    world.bed.put_release_first()
     world.wait("weir_switch_connected", 1, instance="b")
     world.bed.require_forwarding()
 
