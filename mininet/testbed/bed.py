@@ -25,8 +25,10 @@ from testbed.topologies import topology_of
 
 _CONNECT_TIMEOUT_S = 20.0
 _FORWARD_TIMEOUT_S = 20
-# From and to nobody, with an EtherType for experiments (IEEE 802), of the least size.
-_MEANINGLESS = bytes.fromhex("020000000000 020000000000 88b5") + bytes(46)
+# From and to nobody, with an EtherType for experiments (IEEE 802), of full size.
+_MEANINGLESS = bytes.fromhex("020000000000 020000000000 88b5") + bytes(1500)
+# So far ahead of its link whoever brings a packet sends it (burst-us of the QoS type weir).
+_AHEAD_S = 120e-6
 
 
 class BedError(RuntimeError):
@@ -142,16 +144,25 @@ class Bed:
         """Let the thread of the switches that sends packets in their time, if they have it
         (``release=thread``), have a processor at once, as their main thread has.
 
-        It is there once a packet has come by, so one does: a frame that means nothing, to a host.
-        Whoever starts the switches again calls this again.
+        It is there once packets have had to wait, so some do: frames that mean nothing, to a host,
+        twice as many as may be ahead of the link. Whoever starts the switches again calls this
+        again.
         """
         if self.config.queue.get("release") != "thread":
             return
-        switch, port = self._ports_to_hosts()[0]
-        frame = f"in_port=controller packet={_MEANINGLESS.hex()} actions=output:{port}"
-        self.ovs.ofctl("packet-out", switch, frame)
+        bottleneck = (self.roles.switch, self.roles.bottleneck_port)
+        # The bottleneck's buffer might have no room for them.
+        switch, port = next(one for one in self._ports_to_hosts() if one != bottleneck)
+        count = 2 + round(2 * _AHEAD_S * self.config.rate_bps / (8 * len(_MEANINGLESS)))
+        actions = ",".join([f"output:{port}"] * count)
+        frames = f"in_port=controller packet={_MEANINGLESS.hex()} actions={actions}"
+
+        def is_first() -> bool:
+            self.ovs.ofctl("packet-out", switch, frames)
+            return self.ovs.put_release_first()
+
         wait_until(
-            self.ovs.put_release_first,
+            is_first,
             timeout_s=_CONNECT_TIMEOUT_S,
             what="the switches have a thread that sends packets in their time",
         )

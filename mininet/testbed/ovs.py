@@ -107,7 +107,7 @@ class Ovs:
 
     def put_release_first(self) -> bool:
         """Let the thread that sends packets in their time (``release=thread``) have a processor at
-        once, too. Return whether it is there: it is once a packet has come by."""
+        once, too. Return whether it is there: it is once a packet has had to wait."""
         found = False
         for task in Path(f"/proc/{self.vswitchd_pid}/task").iterdir():
             # Others come and go.
