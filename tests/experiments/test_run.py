@@ -150,7 +150,7 @@ def test_every_network_and_workload(words: str, operations: int | None, tmp_path
     assert flat["valid"] == (done.returncode == 0) == (not failed)
     assert operations in (None, len(run.data["operations"]))
     assert 0 < flat["goodput_mbps"] < run.data["roles"]["bottleneck_bps"] / 1e6
-    if "shares" in words:
+    if "--workload fresh" in words:
         require_repairs(run)
     if run.has_background:
         assert run.background_mbps > 0
@@ -253,6 +253,7 @@ def test_planned_workloads_with_networks_of_their_own(workload: str, tmp_path: P
 
 
 @pytest.mark.slow
+@pytest.mark.timing
 def test_a_group_of_the_incasts(tmp_path: Path) -> None:
     out = tmp_path / "incast.json"
     schemes = ("--schemes", "weir,reno", "--repeats", 1)

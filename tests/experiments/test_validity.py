@@ -67,7 +67,7 @@ RTT = {"min": 0.4, "avg": 0.5, "max": 0.6, "delay": 0.0, "links": 0.03, "ports":
             "drops only at the bottleneck",
             {"lost_elsewhere": {"switch's packet sockets": {"all": 9}}},
         ),
-        ("spacing of departures", {"spacing": SPACING | {"p99_error_us": 121.2}}),
+        ("spacing of departures", {"spacing": SPACING | {"p99_error_us": 363.5}}),
         ("spacing of departures", {"spacing": SPACING | {"not_recorded": 1}}),
         ("spacing of departures", {"spacing": SPACING | {"timed": 989}}),
         ("spacing of departures", {"spacing": NO_GAPS | {"timed": 0}}),
