@@ -16,8 +16,8 @@ RATE_TOLERANCE = 0.02
 WINDOW_NS = 1_000_000_000
 MIN_IDLE_SHARE = 0.20
 MAX_SWITCH_WAIT_SHARE = 0.10
-# In full-size frames. Mininet-HiFi has one; a virtual machine whose processors are taken away now and
-# then has 1.3 to 2.1 (99th percentile) even in runs whose rates, queues and drops are in order.
+# In full-size frames. Mininet-HiFi has one; a virtual machine whose processors are taken away now
+# and then has 1.3 to 2.1 (99th percentile) in runs whose rates, queues and drops are in order.
 MAX_SPACING_ERROR = 3
 MAX_LATE_SHARE = 0.01
 MAX_TURN_MS = 2.0
