@@ -85,15 +85,15 @@ def test_nothing_broken() -> None:
 
 def test_what_releases_packets_has_a_processor_at_once() -> None:
     """From the start, whoever has or has not seen to it that packets are forwarded."""
-    found = {}
+    found = []
     with Bed(bed_config(spec_of(READS))) as bed:
         for task in Path(f"/proc/{bed.ovs.vswitchd_pid}/task").iterdir():
             policy = os.sched_getscheduler(int(task.name)) & ~os.SCHED_RESET_ON_FORK
-            found[(task / "comm").read_text().strip()] = policy
-    releasing = [policy for name, policy in found.items() if name.startswith("hrtimer")]
+            found.append(((task / "comm").read_text().strip(), policy))
+    releasing = [policy for name, policy in found if name.startswith("hrtimer")]
     assert releasing == [os.SCHED_RR]
     # Nor have the others, which can wait, become what its main thread is.
-    assert list(found.values()).count(os.SCHED_RR) == 2
+    assert [policy for _, policy in found].count(os.SCHED_RR) == 2
 
 
 def command(*argv: str, host: str | None = None) -> Callable[[Bed], None]:
