@@ -26,8 +26,6 @@ from traffic import incast
 
 TURN_S = 3
 SENDERS = 32
-# Whoever asks redis, and whoever answers.
-FEW = 2
 REDIS_PORT = 6379
 
 pytestmark = [
@@ -40,12 +38,12 @@ pytestmark = [
 
 
 @contextmanager
-def bed(senders: int, ovs_prefix: str | None = None) -> Iterator[tuple[Bed, str]]:
+def bed(ovs_prefix: str | None = None) -> Iterator[tuple[Bed, str]]:
     """A star under Weir's regulation, and where its controller is asked."""
     path = str(sandbox.RUN_DIR / "controller.sock")
     config = BedConfig(
         topology="star",
-        senders=senders,
+        senders=SENDERS,
         scheme="weir",
         ovs_prefix=ovs_prefix,
         controller={"northbound": {"socket": path}},
@@ -98,10 +96,7 @@ def compare(socket: str, pairs: int) -> dict[str, Any]:
 
 
 def test_it_helps_under_incast() -> None:
-    with (
-        bed(SENDERS) as (made, path),
-        incast(made, IncastSpec(senders=SENDERS, rounds=10**6)) as reads,
-    ):
+    with bed() as (made, path), incast(made, IncastSpec(senders=SENDERS, rounds=10**6)) as reads:
         reads.require_progress(10, 20, "under regulation")
         told = compare(path, pairs=6)
     assert (told["verdict"], told["status"]) == ("helps", 0)
@@ -110,7 +105,7 @@ def test_it_helps_under_incast() -> None:
 
 
 def test_it_makes_no_difference_to_requests() -> None:
-    with bed(FEW) as (made, path), requests(made, 4, 3000):
+    with bed() as (made, path), requests(made, 4, 3000):
         for _ in range(3):
             told = compare(path, pairs=10)
             # On a busy machine it may be unable to tell.
@@ -121,7 +116,7 @@ def test_it_makes_no_difference_to_requests() -> None:
 
 def test_it_finds_a_switch_that_hurts_and_stops_within_a_minute() -> None:
     prefix = os.environ["WEIR_OVERCHARGING_OVS_PREFIX"]
-    with bed(FEW, prefix) as (made, path), requests(made, 50, 3000):
+    with bed(prefix) as (made, path), requests(made, 50, 3000):
         begin_s = time.monotonic()
         told = compare(path, pairs=20)
         took_s = time.monotonic() - begin_s
