@@ -24,8 +24,8 @@ examples:
   weir-experiment demo                          the demonstration, about two minutes
   weir-experiment demo --senders 8 --rounds 20  a smaller one
   weir-experiment list                          the papers' figures, and whether their claims hold
-  weir-experiment run sdtcp-fig9 --quick        one of them, in less than three minutes
-  weir-experiment report                        the page of all, from the last full measurement
+  weir-experiment run sdtcp-fig9 --quick        a part of one of them, in minutes
+  weir-experiment report                        the page of all, from what is kept beside them
   weir-experiment demo --json | jq '."n32.weir.goodput_mbps"'
   weir-experiment run --scheme sdtcp --out build/sdtcp   one run, its result, its record
   weir-experiment report build/sdtcp build/demo          tables and pictures of records

@@ -5,7 +5,7 @@ from experiments.bench.suites import SUITES, Conclusion, Group, Suite
 from experiments.schemes import over_tcp
 
 _CONNECTIONS = (1, 2, 4, 8, 16, 32, 40, 120)
-# What has to be compared with: TCP as it comes, and as whoever may set hosts has it.
+# What has to be compared with: TCP as it comes, and with the usual host-side fixes.
 _SCHEMES = ("weir", "sdtcp", "reno", "reno_rto10", "dctcp", "dctcp_tuned")
 _COUNTED = (*_SCHEMES, "fair")
 
