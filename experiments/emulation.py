@@ -24,7 +24,7 @@ from experiments.measure import captures, counters, observation, trace, validity
 from experiments.measure.machine import code, commit
 from experiments.measure.record import FORMAT, QUEUE, RECORD
 from experiments.measure.sampling import Processors
-from experiments.network.acc import beneath
+from experiments.network.acc import beneath, summed
 from experiments.runner import VOID, RunSpec, bed_config
 from experiments.schemes import scheme
 from experiments.traffic.clock import ByteBins
@@ -85,7 +85,7 @@ class Emulation:
         with beneath(scheme(self.spec.scheme), bed, self.log) as layers:
             with observation.Observation(bed) as seen, self._captures():
                 record |= self._drive()
-            record["acc"] = layers.counted()
+            record["acc"] = summed(one.statistics() for one in layers) if layers else {}
         record |= seen.record | observation.controller(bed, seen.record["start_ns"])
         record["longest_bytes"] = seen.queue.longest_bytes(*span_ns(record["operations"]))
         return record, seen.queue

@@ -2,7 +2,7 @@
 
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from statistics import median
@@ -21,9 +21,9 @@ Figures = dict[str, float]
 class Compared(dict[str, list[Run]]):
     """The valid runs, by name; ``void`` counts the others."""
 
-    def __init__(self, names: Iterable[str]) -> None:
+    def __init__(self, names: Iterable[str], void: Counter[Hashable]) -> None:
         super().__init__((name, []) for name in names)
-        self.void: Counter[str] = Counter()
+        self.void = void
 
 
 def compare(
@@ -53,8 +53,9 @@ def compare_specs(
     run that fails is reported and missing from the result. A scheme that this kernel does not
     support is left out.
     """
-    runs = Compared(name for name, spec in specs.items() if available(spec.scheme, say=progress))
     void = VoidRuns(progress)
+    there = (name for name, spec in specs.items() if available(spec.scheme, say=progress))
+    runs = Compared(there, void.counts)
     for number in range(1, repeats + 1):
         for name in runs:
             what = f"{scheme(specs[name].scheme).label}, run {number} of {repeats}"
@@ -72,7 +73,6 @@ def compare_specs(
                 if run.is_valid:
                     runs[name].append(run)
                 else:
-                    runs.void[name] += 1
                     _move(folder, f"{folder.name}-void{runs.void[name]}")
                 if not once_more:
                     break

@@ -9,10 +9,10 @@ import numpy.typing as npt
 
 from experiments.measure.netstat import TIMEOUTS
 from experiments.measure.record import Run, binned
+from experiments.measure.trace import FULL_FRAME_BYTES
 from experiments.report import flows
 from experiments.statistics import jain, percentile
 
-_FRAME_BYTES = 1514
 Series = tuple[npt.NDArray[Any], npt.NDArray[Any]]
 
 
@@ -104,7 +104,7 @@ def _queue(run: Run, bin_s: float) -> Series:
     trace = replace(run.queue, time_ns=run.queue.time_ns - run.burst_ns[0])
     rate_bps = run.data["roles"]["bottleneck_bps"]
     starts_ns, _, longest = trace.envelope(round(bin_s * 1e9), rate_bps)
-    return starts_ns / 1e9, longest / _FRAME_BYTES
+    return starts_ns / 1e9, longest / FULL_FRAME_BYTES
 
 
 def _window(run: Run, bin_s: float) -> Series:

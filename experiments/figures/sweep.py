@@ -3,9 +3,9 @@
 A folder of results holds ``sweep.json`` (what was measured) and the raw data of every run:
 ``runs/LINE/AXIS=VALUE/REPEAT/``, or ``bench/REPEAT.json`` of a benchmark. What is there and valid
 is not measured again, unless another switch or other code (``machine.code``) measured it. Repeats
-have seeds of their own. A run that is void is kept as
-``REPEAT-void1`` and done again, unless MOST_VOID runs of its point were void already, by the rule
-of benchmarks (``bench.valid``); what is void and not done again stays in its place, and is counted.
+have seeds of their own. A run that is void is kept as ``REPEAT-void1`` and done again, unless
+MOST_VOID runs of its point were void already, by the rule of benchmarks (``bench.valid``); what is
+void and not done again stays in its place, and is counted.
 """
 
 import contextlib
@@ -25,6 +25,7 @@ from experiments.figures import axes, catalogue
 from experiments.figures.spec import Figure, Line
 from experiments.hosts import hosts as hosts_named
 from experiments.measure.machine import code
+from experiments.measure.netstat import TIMEOUTS
 from experiments.measure.record import FORMAT, QUEUE, RECORD
 from experiments.runner import RunSpec, usual_host
 from experiments.schemes import available
@@ -34,7 +35,7 @@ from testbed.ovs import find_prefix
 SWEEP, PROGRESS = "sweep.json", "progress.log"
 RUNS, BENCH = "runs", "bench"
 VOID = "-void"
-# In the folder's name of a run that was void and done again.
+"""In the folder's name of a run that was void and done again."""
 
 Say = Callable[[str], None]
 
@@ -354,7 +355,7 @@ def _free(folder: Path) -> Path:
 
 def _result(record: Mapping[str, Any]) -> str:
     goodput = workloads.goodput_mbps(record["operations"])
-    timeouts = sum(host.get("TcpExt.TCPTimeouts", 0) for host in record["tcp"].values())
+    timeouts = sum(host.get(TIMEOUTS, 0) for host in record["tcp"].values())
     void = [check["name"] for check in record["checks"] if not check["holds"]]
     judged = f"void: {', '.join(void)}" if void else "valid"
     return f"{goodput:.1f} Mb/s, {timeouts} timeouts, {judged}"

@@ -37,7 +37,8 @@ def commit() -> str | None:
 
 # Of experiments: what decides a run. Figures, reports and commands only read its record.
 _DECISIVE = (
-    "emulation.py", "hosts", "measure", "network", "runner.py", "schemes", "traffic", "workloads",
+    "emulation.py", "hosts", "measure", "network", "runner.py", "schemes", "statistics.py",
+    "traffic", "workloads",
 )  # fmt: skip
 
 

@@ -41,17 +41,6 @@ class Layer:
         return said
 
 
-class Beneath:
-    """The ``layers`` of the hosts of a test bed; none if its scheme has none."""
-
-    def __init__(self) -> None:
-        self.layers: list[Layer] = []
-
-    def counted(self) -> dict[str, float]:
-        """Return what they have counted by now, in sum; nothing without a layer."""
-        return summed(one.statistics() for one in self.layers) if self.layers else {}
-
-
 def ends(bed: Bed) -> list[End]:
     """Return the hosts that send or receive, each with those that it sends to or hears."""
     roles = bed.roles
@@ -67,23 +56,22 @@ def ends(bed: Bed) -> list[End]:
 
 
 @contextmanager
-def beneath(scheme: Scheme, bed: Bed, log: Path) -> Iterator[Beneath]:
-    """Context manager: the hosts of ``bed`` run the layer, if ``scheme`` has it. Routes through it
-    say of TCP what the hosts' own say.
+def beneath(scheme: Scheme, bed: Bed, log: Path) -> Iterator[list[Layer]]:
+    """Context manager: the hosts of ``bed`` run the layer, if ``scheme`` has it; yields theirs.
+    Routes through it say of TCP what the hosts' own say.
 
     Raises FountainError if it has not been built, ProgramError if a host does not find its peers.
     """
-    there = Beneath()
     if scheme.acc is None:
-        yield there
+        yield []
         return
     by_pid = {host.pid: host for host in bed.hosts}
-    with running(scheme.acc, ends(bed), bed.run_dir, log) as there.layers:
+    with running(scheme.acc, ends(bed), bed.run_dir, log) as layers:
         for end in ends(bed):
             assert end.pid is not None
             if attributes := by_pid[end.pid].route_attributes():
                 set_attributes(end.pid, attributes)
-        yield there
+        yield layers
 
 
 @contextmanager
