@@ -1,16 +1,15 @@
 """All to all, as in a shuffle of MapReduce: every host sends to every other one at once."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from experiments.traffic.plan import Plan, shuffles
 from experiments.workloads import WORKLOADS
-from experiments.workloads.planned import Ground, Planned, blocks
+from experiments.workloads.planned import Ground, InRounds
 
 
 @dataclass(frozen=True)
-class AllToAll(Planned):
+class AllToAll(InRounds):
     """``share_bytes`` from each of the senders and the receiver to each other one, in ``rounds``
     that begin when the one before is complete."""
 
@@ -19,15 +18,8 @@ class AllToAll(Planned):
     unit: ClassVar = "round"
     fills_every_port: ClassVar = True
     senders: int = 4
-    connections_per_sender: int = 1
-    share_bytes: int = 200_000
     rounds: int = 5
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in ("share_bytes", "rounds"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+    share_bytes: int = 200_000
 
     @property
     def connections(self) -> int:
@@ -37,13 +29,6 @@ class AllToAll(Planned):
         hosts = [*ground.senders, ground.receiver]
         flows = shuffles(hosts, self.share_bytes, self.rounds, self.draw())
         return self.opened(flows)
-
-    def operations(
-        self, flows: Sequence[Mapping[str, Any]], plan: Plan
-    ) -> Sequence[Mapping[str, Any]]:
-        """Return the rounds."""
-        del plan
-        return blocks(flows)
 
     def in_words(self) -> str:
         return (

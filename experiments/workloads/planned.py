@@ -104,6 +104,29 @@ class Planned(Workload):
         return f"{over}{'' if self.asked else ', not asked for'}"
 
 
+@dataclass(frozen=True)
+class InRounds(Planned):
+    """``share_bytes`` over each way, in ``rounds`` that begin when the one before is complete: a
+    round is what its user waits for."""
+
+    connections_per_sender: int = 1
+    rounds: int = 15
+    share_bytes: int = 64_000
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("rounds", "share_bytes"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+
+    def operations(
+        self, flows: Sequence[Mapping[str, Any]], plan: Plan
+    ) -> Sequence[Mapping[str, Any]]:
+        """Return the rounds."""
+        del plan
+        return blocks(flows)
+
+
 def wire(host: HostSettings) -> Wire:
     """Return what TCP of hosts that are set so is on the wire."""
     return Wire(host.mtu_bytes or 1500, host.timestamps is not False)

@@ -1,16 +1,15 @@
 """Barrier reads of a fixed amount from each sender, so that more senders carry more."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from experiments.traffic.plan import Plan, barriers
 from experiments.workloads import WORKLOADS
-from experiments.workloads.planned import Ground, Planned, blocks
+from experiments.workloads.planned import Ground, InRounds
 
 
 @dataclass(frozen=True)
-class Shares(Planned):
+class Shares(InRounds):
     """As ``reads``, whose blocks are a fixed total, but with ``share_bytes`` over each of
     ``connections_per_sender``; each share is recorded as a flow."""
 
@@ -19,15 +18,6 @@ class Shares(Planned):
     unit: ClassVar = "block"
     has_background: ClassVar = True
     senders: int = 32
-    connections_per_sender: int = 1
-    rounds: int = 15
-    share_bytes: int = 64_000
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in ("rounds", "share_bytes"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
 
     def plan(self, ground: Ground) -> Plan:
         flows = barriers(
@@ -35,13 +25,6 @@ class Shares(Planned):
             self.rounds, self.draw(),
         )  # fmt: skip
         return self.opened(flows)
-
-    def operations(
-        self, flows: Sequence[Mapping[str, Any]], plan: Plan
-    ) -> Sequence[Mapping[str, Any]]:
-        """Return the blocks."""
-        del plan
-        return blocks(flows)
 
     def in_words(self) -> str:
         each = self.connections_per_sender
