@@ -13,8 +13,8 @@
 //! ```
 //! All numbers are big-endian. `session` is the one that the receiver of a datagram has chosen: its own number for what the two share. Of
 //! `counter`, of the packets of a session, and of `number`, `first`, `next` and `lost`, of a flow's packets, these are the lower 32 bits.
-//! `patience` asks the receiver to keep back what follows on a lost packet, as coded ones may bring it back: for 50 us times 2^((patience - 1) / 8),
-//! or not at all if it is 0.
+//! `patience` asks the receiver to keep the packet back while one before it is missing, as coded ones may bring that back: for 50 us times
+//! 2^((patience - 1) / 8), or not at all if it is 0.
 //!
 //! The codes of probes and answers are over them and the two hosts' addresses. What is sealed of a packet is encrypted, and authenticated with what
 //! is in front of it. If `clear` is set, bodies (what follows on the content's numbers) are neither: whoever can change packets on their way can change
