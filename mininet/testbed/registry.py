@@ -7,6 +7,7 @@ the entry points of the group ``weir.extensions`` of packages that are installed
 calls ``add`` of any registries as the tree's own modules do.
 """
 
+import difflib
 import importlib
 import importlib.metadata
 import importlib.util
@@ -61,7 +62,9 @@ class Registry(Mapping[str, T]):
     def named(self, name: str) -> T:
         """Return the thing called ``name``. Raises ValueError naming those that there are."""
         if name not in self:
-            raise ValueError(f"no {self.kind} {name!r}: there are {', '.join(self)}")
+            close = difflib.get_close_matches(name, self, n=1)
+            hint = f"did you mean {close[0]}? There are" if close else "there are"
+            raise ValueError(f"no {self.kind} {name!r}: {hint} {', '.join(self)}")
         return self[name]
 
     def __getitem__(self, name: str) -> T:

@@ -462,7 +462,7 @@ PROGRAMS = [
     Mistake(Program(cli.main, "dmeo"), "'dmeo'", "'demo'"),
     Mistake(Program(cli.main, "demo --sendres 8"), "--sendres", "did you mean --senders?"),
     Mistake(Program(cli.main, "demo --senders 0"), "senders", "at least 1"),
-    Mistake(Program(cli.main, "run --scheme wier"), "'wier'", "'weir'"),
+    Mistake(Program(cli.main, "run --scheme wier"), "'wier'", "did you mean weir?"),
     Mistake(
         Program(cli.main, "run --scheme weir --out /dev/null/x"),
         "--out /dev/null/x",

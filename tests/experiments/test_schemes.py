@@ -116,7 +116,9 @@ def test_what_a_scheme_sets_prevails() -> None:
 
 
 def test_a_name_that_is_not_there_and_one_that_is_taken() -> None:
-    with pytest.raises(ValueError, match=r"no scheme 'wier': there are acc, .*weir"):
+    with pytest.raises(
+        ValueError, match=r"no scheme 'wier': did you mean weir\? There are acc, .*weir"
+    ):
         scheme("wier")
     mine: Registry[Scheme] = Registry("scheme", "experiments.network")
     mine.add(Scheme("one", "One", "the first"))

@@ -314,3 +314,19 @@ def test_time_passes_and_what_is_due_is_done(monkeypatch: pytest.MonkeyPatch) ->
     assert done == [
         ("often", 0.0), ("often", 1.0), ("often", 2.0), ("late", 2.5), ("often", 3.0),
     ]  # fmt: skip
+
+
+def test_time_passes_until_all_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(passing.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(passing.time, "sleep", lambda s: now.__setitem__(0, now[0] + s))
+    planned = [1.0, 1.5]
+
+    def slowly(_at_s: float) -> None:
+        if planned:
+            planned.pop()
+            now[0] += 3.0
+
+    passing.pass_time(2.0, [Task(slowly, 1.0, is_done=lambda: not planned)])
+    assert planned == []
+    assert now[0] == pytest.approx(6 + 2 * passing._TICK_S)

@@ -132,7 +132,7 @@ class AccSoak(ProgramSoak):
             seen.see(time.monotonic(), run(stalls.SS, pid=host.pid))
 
     def _tasks(self) -> list[Task]:
-        return [Task(self._restart_if_due, 0.0)]
+        return [Task(self._restart_if_due, 0.0, is_done=lambda: not self._restarts)]
 
     def _restart_if_due(self, at_s: float) -> None:
         if self._restarts and at_s >= self._restarts[0].at_s:
