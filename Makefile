@@ -28,13 +28,13 @@ OVERCHARGING = --with tests/system/charged_tenfold.patch
 BUILT = WEIR_OVS_PREFIX="$$(ovs-patches/build --prefix)" WEIR_TRANSPORT_PREFIX="$$(transport/build --prefix)" \
 	WEIR_OVERCHARGING_OVS_PREFIX="$$(ovs-patches/build $(OVERCHARGING) --prefix)"
 
-test: ## lint, unit tests, the switch's own tests, the transports', the system in namespaces (FRESH=1: what passed, too; CI=1: test-long, too)
-	@$(PREPARE) packages venv switch $(if $(CI),overcharging-switch) bpf transport bindings apps promtool
+test: ## lint, unit tests, the switch's own tests, the transports', the system in namespaces (FRESH=1: what passed before, too)
+	@$(PREPARE) packages venv switch bpf transport bindings apps promtool
 	@$(MAKE) --no-print-directory lint test-switch-weir
 	@$(CARGO_TEST)
-	@$(BUILT) tools/test 'not chaos and not browser$(if $(CI),, and not long)'
+	@$(BUILT) tools/test 'not chaos and not browser and not long'
 
-test-long: ## the tests that take minutes: each alert by its fault, comparisons, window scales, a soak, sweeps of figures (about 8 minutes)
+test-long: ## the tests that take minutes, or a machine whose speed holds: each alert by its fault, comparisons, window scales, a soak, sweeps of figures (about 15 minutes)
 	@$(PREPARE) packages venv switch overcharging-switch bpf transport apps promtool
 	@$(BUILT) tools/test long
 
