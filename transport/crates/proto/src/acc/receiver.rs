@@ -236,6 +236,13 @@ impl Receiver {
             }
             self.turn += 1;
         }
+        // If nothing waits, there is no order to keep.
+        if self.waiting.values().all(Option::is_none)
+            && let Some((last, _)) = self.waiting.pop_last()
+        {
+            self.waiting.clear();
+            self.turn = last + 1;
+        }
     }
 
     /// Hands on all up to this number, whether or not others are missing below, and what follows.
@@ -353,6 +360,24 @@ mod tests {
             come(&mut receiver, number, Duration::ZERO);
         }
         assert_eq!(out, [2, 0, 1, 3, 4, 5, 7, 6, 9].map(packet));
+    }
+
+    #[test]
+    fn what_was_handed_on_before_its_turn_is_not_remembered_once_nothing_waits() {
+        let mut receiver = Receiver::new(PATIENCE);
+        let mut out = Vec::new();
+        let mut come = |receiver: &mut Receiver, number, patience| {
+            receiver.set_patience(patience);
+            receiver.on_packet(at(0), number, 0, Codepoint::NotEct, &packet(number), &mut into(&mut out));
+        };
+        for (number, patience) in [(1, PATIENCE), (3, Duration::ZERO), (5, Duration::ZERO)] {
+            come(&mut receiver, number, patience);
+        }
+        assert_eq!(receiver.waiting.len(), 3);
+        come(&mut receiver, 0, PATIENCE);
+        assert!(receiver.waiting.is_empty());
+        come(&mut receiver, 4, PATIENCE);
+        assert_eq!(out, [3, 5, 0, 1, 4].map(packet));
     }
 
     #[test]

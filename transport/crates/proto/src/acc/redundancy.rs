@@ -15,10 +15,12 @@ use crate::Time;
 /// Of more packets than this, what is true of so many is true as nearly as a float can say.
 const MOST_COUNTED: u32 = 1000;
 
-/// Shortest and longest round trips are of the last one or two of these: longer than queues stay full, shorter than paths stay as they are.
+/// The shortest round trip is that of the last one or two of these: longer than queues stay full, shorter than paths stay as they are.
 const PERIOD: Duration = Duration::from_secs(600);
-/// Where they differ by less, there is no queue.
+/// One that is longer by less has met no queue.
 const LEAST_RANGE: Duration = Duration::from_micros(500);
+/// What one sample may move the range by, as a share of it.
+const RANGE_STEP: f64 = 1.0 / 8.0;
 
 /// A path that loses fewer is one that loses none.
 const NEGLIGIBLE: f64 = 1e-4;
@@ -109,17 +111,19 @@ pub struct Scheduler {
     round_trips: RoundTrips,
 }
 
-/// The range of a path's round trips, of late: the shortest ones are without a queue, the longest ones with a full one.
+/// The range of a path's round trips, of late: the shortest ones are without a queue, the long ones with a full one.
 #[derive(Clone, Copy, Debug)]
 struct RoundTrips {
-    /// Shortest and longest of this period, and of the one before: a path may change.
-    periods: [(Duration, Duration); 2],
+    /// The shortest of this period, and of the one before: a path may change.
+    shortest: [Duration; 2],
     begun: Time,
+    /// How much longer than the shortest those are that nine in ten stay below. The longest itself may be that of a host that stood still.
+    range: f64,
 }
 
 impl Default for RoundTrips {
     fn default() -> Self {
-        RoundTrips { periods: [(Duration::MAX, Duration::ZERO); 2], begun: Time::ZERO }
+        RoundTrips { shortest: [Duration::MAX; 2], begun: Time::ZERO, range: 0.0 }
     }
 }
 
@@ -127,22 +131,25 @@ impl RoundTrips {
     fn on_sample(&mut self, now: Time, rtt: Duration) {
         if self.begun + PERIOD <= now {
             self.begun = now;
-            self.periods = [(rtt, rtt), self.periods[0]];
+            self.shortest = [rtt, self.shortest[0]];
         }
-        let (shortest, longest) = &mut self.periods[0];
-        (*shortest, *longest) = ((*shortest).min(rtt), (*longest).max(rtt));
+        self.shortest[0] = self.shortest[0].min(rtt);
+        let beyond = (rtt - self.shortest().min(rtt)).as_secs_f64();
+        // Up by nine steps for each down: at rest, one in ten is longer.
+        let step = self.range.max(LEAST_RANGE.as_secs_f64()) * RANGE_STEP;
+        self.range = (self.range + if beyond > self.range { 0.9 * step } else { -0.1 * step }).max(0.0);
     }
 
     /// The shortest one.
     fn shortest(&self) -> Duration {
-        self.periods[0].0.min(self.periods[1].0)
+        self.shortest[0].min(self.shortest[1])
     }
 
     /// Whether so long a round trip is one of a queue that is rather full than empty.
     fn is_long(&self, rtt: Duration) -> bool {
-        let (shortest, longest) = (self.shortest(), self.periods[0].1.max(self.periods[1].1));
-        let range = longest.saturating_sub(shortest);
-        range > (shortest / 4).max(LEAST_RANGE) && rtt > shortest + range / 2
+        let shortest = self.shortest();
+        let half = Duration::from_secs_f64(self.range / 2.0);
+        rtt > shortest + half.max(shortest / 4).max(LEAST_RANGE)
     }
 }
 
@@ -336,10 +343,18 @@ mod tests {
         let (ms, minute) = (Duration::from_millis, 60);
         let at = |minutes: u64| Time::from_nanos(minutes * minute * 1_000_000_000);
         let mut of_path = RoundTrips::default();
-        for rtt in [1, 5, 2] {
-            of_path.on_sample(at(0), ms(rtt));
+        of_path.on_sample(at(0), ms(1));
+        assert!(!of_path.is_long(Duration::from_micros(1400)), "nothing is known, and it is hardly longer");
+        assert!(of_path.is_long(ms(2)));
+        for n in 0..200 {
+            of_path.on_sample(at(0), ms(1 + n % 5));
         }
-        assert_eq!([1, 3, 4, 5].map(|rtt| of_path.is_long(ms(rtt))), [false, false, true, true]);
+        assert_eq!([1, 2, 4, 5].map(|rtt| of_path.is_long(ms(rtt))), [false, false, true, true]);
+        // A host that stands still now and then is no queue.
+        for n in 0..200 {
+            of_path.on_sample(at(0), ms(if n % 20 == 0 { 200 } else { 1 + n % 5 }));
+        }
+        assert_eq!([1, 2, 4, 5].map(|rtt| of_path.is_long(ms(rtt))), [false, false, true, true]);
         // The path is another one, after a while.
         for n in 0..40 {
             of_path.on_sample(at(n), ms(40 + n % 3));

@@ -226,7 +226,8 @@ impl Sender {
 
     /// Whether the receiver is to keep back what follows on a lost packet.
     pub fn waits(&self) -> bool {
-        self.strategy.repairs() && self.strategy.follows(self.loss.value()) && !self.congested
+        let is_left_to_tcp = self.congested || self.queued;
+        self.strategy.repairs() && self.strategy.follows(self.loss.value()) && !is_left_to_tcp
     }
 
     /// Numbers below this are not coded any more: the receiver need not remember them.
@@ -268,7 +269,8 @@ impl Sender {
             self.queued = scheduler.on_round_trip_time(now, rtt);
         }
         let loss = self.loss.value();
-        let (sent, lost) = if self.queued || after_queued { (0, 0) } else { (newly_sent, losses) };
+        let queued = self.queued || after_queued;
+        let (sent, lost) = if queued { (0, 0) } else { (newly_sent, losses) };
         self.loss.on_packets(sent, lost);
         let told = Told { sent, lost, rtt };
         while self.base < self.feedback.next && self.forget_first() {}
@@ -278,7 +280,8 @@ impl Sender {
             let losses = losses.min(MAX_PACKETS as u64) as u32;
             if let Strategy::Complementary(_) = self.strategy {
                 let longest = self.longest(0, MAX_PACKETS);
-                let is_left_to_tcp = self.spares(longest) || scheduler.is_left_to_tcp(loss);
+                // Whoever repairs what a full queue has lost keeps TCP from seeing that it is full.
+                let is_left_to_tcp = queued || self.spares(longest) || scheduler.is_left_to_tcp(loss);
                 let count = if is_left_to_tcp { 0 } else { scheduler.on_losses(losses, loss, longest) };
                 let before = redundancy::too_many_are_lost(losses, loss, 0);
                 let sent = self.code(count, 0, out);
@@ -494,6 +497,31 @@ mod tests {
         sender.on_packet(at(5800), b"much later");
         assert_eq!(told(&mut sender, 6100, 11, 23, 10).sent, 1);
         assert_eq!(coded, []);
+    }
+
+    #[test]
+    fn what_a_full_queue_loses_is_left_to_tcp_whatever_the_path_loses_besides() {
+        let mut sender = Sender::new(Strategy::Complementary(Policy::default()), 0.01);
+        let (mut scheduler, mut coded) = (scheduler(), Vec::new());
+        let at = |us: u64| Time::from_nanos(us * 1000);
+        let mut told = |sender: &mut Sender, us, next, through, lost| {
+            sender.on_feedback(at(us), Feedback { next, through, lost }, &mut scheduler, &mut coded);
+            std::mem::take(&mut coded).len()
+        };
+        sender.on_packet(at(0), b"alone");
+        assert_eq!(told(&mut sender, 300, 1, 1, 0), 0);
+        assert!(sender.waits());
+        for _ in 0..20 {
+            sender.on_packet(at(300), b"one of a burst");
+        }
+        assert_eq!(told(&mut sender, 5300, 11, 12, 1), 0, "a long round trip");
+        assert!(!sender.waits());
+        sender.on_packet(at(5400), b"after it");
+        assert_eq!(told(&mut sender, 5700, 11, 22, 10), 0, "the end of the burst");
+        assert!(sender.waits());
+        sender.on_packet(at(5800), b"much later");
+        sender.on_packet(at(5800), b"one more");
+        assert!(told(&mut sender, 6100, 11, 24, 11) > 0, "a short round trip: the path has lost it");
     }
 
     #[test]
