@@ -2,7 +2,9 @@
 
 A test with the marker ``netns`` is run by a second pytest inside new network, process and mount
 namespaces (testbed.sandbox), so whatever it leaves behind ends with it. What became of it there
-is what becomes of it here: passed, skipped with its reason, or failed.
+is what becomes of it here: passed, skipped with its reason, or failed. One that fails while the
+machine is disturbed is run again; if it never is undisturbed, one that measures time
+(``timing``) is skipped, as it cannot be judged.
 """
 
 import json
@@ -16,10 +18,14 @@ from pathlib import Path
 
 import pytest
 
+import undisturbed
 from testbed import dctcp, sandbox
 
 # In a sandbox: the file that the outcome is left in.
 _SANDBOX = "WEIR_TEST_SANDBOX"
+
+# sandbox.run must be called from a main thread, which pytest's timeout may not leave us.
+_IN_SANDBOX = "import sys; from testbed import sandbox; sys.exit(sandbox.run(sys.argv[1:]))"
 
 # What builds networks may take that long; everything else has pyproject.toml's --timeout.
 _NETWORKS_TIMEOUT_S = 300
@@ -31,14 +37,17 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give tests that build networks their time, unless they say themselves what they need, and
-    have them come first, the longest ahead.
+    """Give tests that build networks their time, unless they say themselves what they need, for
+    each attempt, and have them come first, the longest ahead.
 
     Side by side, they wait while others compute, and no long one is left over in the end.
     """
     for item in items:
-        if item.get_closest_marker("netns") and not item.get_closest_marker("timeout"):
-            item.add_marker(pytest.mark.timeout(_NETWORKS_TIMEOUT_S))
+        if item.get_closest_marker("netns"):
+            own = item.get_closest_marker("timeout")
+            timeout_s = own.args[0] if own else _NETWORKS_TIMEOUT_S
+            attempts = 1 if os.environ.get(_SANDBOX) else undisturbed.MOST_ATTEMPTS
+            item.add_marker(pytest.mark.timeout(attempts * timeout_s), append=False)
     items.sort(key=_place)
 
 
@@ -69,14 +78,26 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
         sandbox.require()
     except sandbox.SandboxError as lacking:
         pytest.skip(str(lacking))
+    failure, disturbed = undisturbed.judged(lambda: _run_in_sandbox(pyfuncitem))
+    if disturbed is not None and pyfuncitem.get_closest_marker("timing"):
+        pytest.skip(
+            f"not judged: {disturbed:.0%} of the processors' time stolen, or more:\n{failure}"
+        )
+    if failure is not None:
+        pytest.fail(failure, pytrace=False)
+    return True
+
+
+def _run_in_sandbox(item: pytest.Function) -> str | None:
+    """Return how the test has failed, if it has. Skips what is skipped there."""
     argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--no-header", "-x"]
     # Most of the time that pytest needs to start is its plugins'.
     alone = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_PLUGINS": "pytest_timeout"}
     with tempfile.NamedTemporaryFile("r") as left:
         inner = subprocess.run(
-            [sys.executable, __file__, *argv, f"{pyfuncitem.path}::{_name(pyfuncitem)}"],
+            [sys.executable, "-c", _IN_SANDBOX, *argv, f"{item.path}::{_name(item)}"],
             env=os.environ | alone | {_SANDBOX: left.name},
-            cwd=pyfuncitem.config.rootpath,
+            cwd=item.config.rootpath,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -85,12 +106,9 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
         outcome = json.loads(left.read() or "{}")
     if inner.returncode == 0 and outcome.get("outcome") == "skipped":
         pytest.skip(outcome["reason"])
-    if inner.returncode != 0 or outcome.get("outcome") != "passed":
-        pytest.fail(
-            f"in its sandbox (status {inner.returncode}):\n{inner.stdout}{inner.stderr}",
-            pytrace=False,
-        )
-    return True
+    if inner.returncode == 0 and outcome.get("outcome") == "passed":
+        return None
+    return f"in its sandbox (status {inner.returncode}):\n{inner.stdout}{inner.stderr}"
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
@@ -120,8 +138,3 @@ def dctcp_kernel() -> None:
         dctcp.require()
     except dctcp.KernelLacksError as lacking:
         pytest.skip(str(lacking))
-
-
-if __name__ == "__main__":
-    # sandbox.run must be called from a main thread, which pytest's timeout may not leave us.
-    sys.exit(sandbox.run(sys.argv[1:]))

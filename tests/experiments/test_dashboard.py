@@ -46,7 +46,7 @@ def started(argv: list[str]) -> Iterator[tuple[subprocess.Popen[str], str, str]]
 
 def ask(url: str, token: str) -> dict[str, Any]:
     request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"})
-    with urllib.request.urlopen(request, timeout=10) as response:
+    with urllib.request.urlopen(request, timeout=60) as response:
         answer: dict[str, Any] = json.load(response)
     return answer
 
@@ -57,16 +57,16 @@ def ask(url: str, token: str) -> dict[str, Any]:
 @pytest.mark.parametrize("argv", [LAB, [*DASHBOARD, *SMALL]], ids=["weir-lab", "weir-experiment"])
 def test_page_and_api_are_reached_from_outside(argv: list[str]) -> None:
     with started(argv) as (process, url, token):
-        with urllib.request.urlopen(url, timeout=10) as response:
+        with urllib.request.urlopen(url, timeout=60) as response:
             assert "a page" in response.read().decode()
 
         def seen() -> bool:
             told = ask(f"{url}v1/overview", token)
             return bool(told["controller"]["ready"] and told["switches"]["ready"])
 
-        wait_until(seen, timeout_s=20, what="the switch is in the overview")
+        wait_until(seen, timeout_s=60, what="the switch is in the overview")
         process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 143
+        assert process.wait(60) == 143
 
 
 @pytest.mark.netns
@@ -76,7 +76,7 @@ def test_there_is_something_to_look_at() -> None:
     with started([*DASHBOARD, *SMALL]) as (_, url, token):
         wait_until(
             lambda: bool(ask(f"{url}v1/overview", token)["totals"]["sent_bps"]),
-            timeout_s=20,
+            timeout_s=60,
             what="traffic",
         )
 
