@@ -151,6 +151,9 @@ class _Counter:
     """The latest readings of a counter, and how far from steady it is."""
 
     def __init__(self) -> None:
+        self._begin()
+
+    def _begin(self) -> None:
         self._clock = _Clock()
         self._at_ns = -1
         self._readings: deque[_Reading] = deque(maxlen=3)
@@ -169,7 +172,7 @@ class _Counter:
         if at_ns == self._at_ns:
             return True
         if last is not None and (packets < last.packets or at_ns < self._at_ns):
-            self.__init__()  # type: ignore[misc]
+            self._begin()
             self.read(packets, at_ns, asked_ns, came_ns, delay_ns)
             return False
         self._at_ns = at_ns

@@ -5,7 +5,7 @@
 mod events;
 mod service;
 
-pub use service::{Error, Service};
+pub use service::{Error, PathLoss, Service};
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};

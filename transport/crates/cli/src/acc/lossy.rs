@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-use bandwidth::Service;
+use bandwidth::{PathLoss, Service};
 use proto::acc::packet::Pair;
 use serde_json::json;
 use udp::acc::Handle;
@@ -35,14 +35,15 @@ struct Decision {
 
 impl Decision {
     /// So much is lost, if that is known. Returns whether the layer is to be used, if that has changed.
-    fn hear(&mut self, thresholds: &Thresholds, loss: Option<f64>, now: Instant) -> Option<bool> {
-        let is_above = |threshold: f64| loss.is_some_and(|loss| loss > threshold);
+    ///
+    /// It is once more is lost for sure, and as long as more is lost probably: as the controller has it of links between switches.
+    fn hear(&mut self, thresholds: &Thresholds, loss: Option<PathLoss>, now: Instant) -> Option<bool> {
         match self.lossy {
-            None if is_above(thresholds.on) => {
+            None if loss.is_some_and(|of| of.least() > thresholds.on) => {
                 self.lossy = Some(now);
                 Some(true)
             }
-            Some(_) if is_above(thresholds.off) => {
+            Some(_) if loss.is_some_and(|of| of.least() > 0.0 && of.loss > thresholds.off) => {
                 self.lossy = Some(now);
                 None
             }
@@ -120,14 +121,15 @@ impl Lossy {
     }
 
     /// What is lost on the way to a peer, or back, if that is more: acknowledgements are as needed as data.
-    fn loss(&self, pair: Pair) -> Result<Option<f64>, String> {
+    fn loss(&self, pair: Pair) -> Result<Option<PathLoss>, String> {
         let there = self.service.loss(pair.local, pair.remote).map_err(|e| e.to_string())?;
         let back = self.service.loss(pair.remote, pair.local).map_err(|e| e.to_string())?;
-        Ok(there.into_iter().chain(back).reduce(f64::max))
+        Ok(there.into_iter().chain(back).max_by(|one, other| one.loss.total_cmp(&other.loss)))
     }
 }
 
-fn tell(pair: Pair, so: bool, loss: Option<f64>, json: bool) {
+fn tell(pair: Pair, so: bool, loss: Option<PathLoss>, json: bool) {
+    let loss = loss.map(|of| of.loss);
     if json {
         let event = if so { "used" } else { "unused" };
         say(&json!({ "event": event, "peer": pair.remote, "local": pair.local, "loss": loss }));
@@ -152,17 +154,22 @@ mod tests {
         let (begin, mut decision) = (Instant::now(), Decision::default());
         for (second, loss, expected) in [
             (0, None, None),
-            (1, Some(0.0009), None),
-            (2, Some(0.002), Some(true)),
-            (3, Some(0.002), None),
-            (20, Some(0.0003), None),
-            (21, Some(0.0), None),
+            (1, Some((0.0009, 0.0)), None),
+            // It may be that as little is lost as before.
+            (1, Some((0.002, 0.0015)), None),
+            (2, Some((0.002, 0.0005)), Some(true)),
+            (3, Some((0.002, 0.0)), None),
+            (20, Some((0.0003, 0.0002)), None),
+            (21, Some((0.0, 0.0)), None),
+            // It may be that nothing is lost.
+            (30, Some((0.0003, 0.0004)), None),
             (49, None, None),
             (50, None, Some(false)),
-            (51, Some(0.0009), None),
-            (52, Some(0.5), Some(true)),
+            (51, Some((0.0009, 0.0)), None),
+            (52, Some((0.5, 0.1)), Some(true)),
         ] {
             let now = begin + Duration::from_secs(second);
+            let loss = loss.map(|(loss, error)| PathLoss { loss, error });
             assert_eq!(decision.hear(&thresholds, loss, now), expected, "{second} s");
         }
     }
