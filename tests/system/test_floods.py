@@ -95,7 +95,7 @@ def test_floods_stop_nobody_else_and_are_named() -> None:
         ):
             wait_until(
                 lambda: len(events(bed, "packet_ins_limited")) >= 2,
-                timeout_s=15,
+                timeout_s=45,
                 what="both hosts are found to be over budget",
             )
             assert is_regulated(bed)

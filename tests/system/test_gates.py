@@ -200,8 +200,9 @@ def test_a_setting_is_not_what_it_was() -> None:
             assert part in told[name][change.check], name
 
 
+@pytest.mark.timing
 def test_drops_at_another_port() -> None:
-    """Two hosts send more to a third one than its port takes."""
+    """Two hosts send more to a third one than its port takes, if they have the processors to."""
 
     @contextmanager
     def flood(bed: Bed) -> Iterator[None]:
