@@ -35,7 +35,7 @@ class ControllerWithApi:
         self.tokens = directory / "tokens.yaml"
         self.openflow, self.api = free_endpoint(), free_endpoint()
         self.url = f"http://{self.api}"
-        self.client = httpx.Client()
+        self.client = httpx.Client(timeout=60)
         self.secrets = {name: self.token(name, name) for name in ("read", "announce", "regulate")}
         config = {
             "openflow": {"listen": f"tcp:{self.openflow}"},
