@@ -11,6 +11,7 @@ from experiments.bench import sandboxed
 from experiments.bench.dctcp import sweep
 from experiments.bench.dctcp.sweep import Row
 from experiments.bench.sandboxed import Incomplete
+from experiments.schemes import dctcp
 
 ROW = Row(4, 0.15, 16, 1, 80.0, 2, 30, 500, 9000, 0.4)
 
@@ -67,3 +68,9 @@ def test_a_group_has_its_figures_and_says_what_is_missing(monkeypatch: pytest.Mo
     with pytest.raises(Incomplete) as incomplete:
         sweep.run(print, gain=0.15, frames=(4,), **arguments)
     assert incomplete.value.what == ["k4_n8", "k4_n16"]
+
+
+def test_the_tuned_scheme_has_what_was_best_in_the_sweep_that_is_kept() -> None:
+    kept = sweep.read(Path(sweep.__file__).with_name("sweep.csv"))
+    assert sweep.best(kept) == (dctcp.TUNED_FRAMES, dctcp.TUNED_GAIN)
+    assert len(sweep.means(kept)) == 18
