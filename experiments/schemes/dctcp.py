@@ -10,7 +10,7 @@ from testbed import dctcp
 from testbed.config import HostSettings
 
 FRAME_BYTES = 1514
-# What is best of 18 pairs for barrier reads at 100 Mb/s and 64 KiB: experiments/bench/dctcp/sweep.csv
+# The best of 18 pairs for barrier reads at 100 Mb/s and 64 KiB: experiments/bench/dctcp/sweep.csv
 # (`make bench-dctcp`). LTTP's authors found K = 4 and g = 0.15, by simulation (section V).
 TUNED_FRAMES, TUNED_GAIN = 2, 0.15
 
