@@ -246,7 +246,9 @@ def test_others_take_the_processors() -> None:
                 one.wait()
 
     found = failed(busy, LongFlows(senders=2, seconds=2.0))
-    assert found["processors"].measured.startswith(("0% idle", "1% idle", "2% idle", "3% idle"))
+    # None but what passes while the measurement begins and ends, of 20 % that there have to be.
+    idle_pct = int(found["processors"].measured.partition("% idle")[0])
+    assert idle_pct < 10
 
 
 @pytest.mark.timing
