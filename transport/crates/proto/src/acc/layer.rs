@@ -4,6 +4,7 @@
 //! to peers of which [`Event::Up`] was told, until [`Event::Down`] is. A peer of which nothing is heard while it is sent to is asked
 //! again, and is none any more if it does not answer: then TCP's packets go their old way, and TCP sends again what is missing.
 
+mod meeting;
 mod peer;
 mod statistics;
 
@@ -13,29 +14,24 @@ use std::time::Duration;
 use codec::rlnc::MAX_BYTES;
 use foldhash::{HashMap, HashMapExt};
 use wire::acc::{
-    CODE_BYTES, Content, Datagram, Envelope, HELLO_BYTES, Hello, MAX_SESSION, NUMBERED_BYTES, PACKET_BYTES,
-    Packet, Patience, REPORT_BYTES, Report, TAG_BYTES,
+    Content, Datagram, Envelope, NUMBERED_BYTES, PACKET_BYTES, Packet, Patience, REPORT_BYTES, Report,
+    TAG_BYTES,
 };
 
-use self::peer::{ASK_AGAIN, Asked, Incoming, Link, Outgoing, Peer, SILENCE, SWEEP, way};
+use self::meeting::Greeting;
+use self::peer::{Incoming, Outgoing, Peer};
 pub use self::statistics::{Counters, FlowStatistics, PeerStatistics};
 use super::outbox::Outbox;
 use super::packet::{self, Look, Pair};
-use super::session::{KEY_BYTES, Nonces, Session, SharedKey, near};
+use super::session::{KEY_BYTES, Nonces, SharedKey, near};
 use super::{Coded, Feedback, Receiver, Sender, Strategy};
 use crate::ecn::Codepoint;
 use crate::{Agenda, Time};
 
-/// A host is asked so many times.
-const TRIES: u32 = 3;
-/// Keys are used for so long.
-const REKEY: Duration = Duration::from_secs(3600);
 /// Flows that nothing was sent in for so long are forgotten, and those to a peer to which there is no room for others, once a second, after a
 /// second.
 const IDLE: Duration = Duration::from_secs(60);
 const IDLE_WHERE_FULL: Duration = Duration::from_secs(1);
-/// Sessions of a peer: packets under older keys are still on their way.
-const MOST_SESSIONS: usize = 3;
 
 /// How the layer works.
 #[derive(Clone, Debug)]
@@ -123,13 +119,6 @@ pub struct Arrival {
     pub port: u16,
     /// With which mark.
     pub ecn: Codepoint,
-}
-
-/// A probe or an answer, not verified.
-struct Greeting<'a> {
-    hello: Hello,
-    covered: &'a [u8],
-    code: [u8; CODE_BYTES],
 }
 
 /// Who takes carried packets that have come; see [`packet::restore`].
@@ -341,158 +330,6 @@ impl Layer {
         self.peers.values().map(Peer::statistics)
     }
 
-    fn has_room(&mut self) -> bool {
-        if self.peers.len() >= self.config.max_peers {
-            // Those who are none make room for those who may be.
-            let refused = self.peers.values().find(|peer| peer.refused_until.is_some() && !peer.fixed);
-            let Some(pair) = refused.map(|peer| peer.link.pair) else { return false };
-            self.forget(&pair);
-        }
-        true
-    }
-
-    /// Knows nothing more of a host that is no peer.
-    fn forget(&mut self, pair: &Pair) {
-        if let Some(peer) = self.peers.remove(pair) {
-            for session in peer.link.sessions {
-                self.sessions.remove(&session.ours);
-            }
-        }
-        self.agenda.remove((*pair, Role::Peer));
-    }
-
-    fn new_session(&mut self, pair: Pair) -> u32 {
-        loop {
-            self.next_session = (self.next_session + 1) & MAX_SESSION;
-            if let std::collections::hash_map::Entry::Vacant(entry) = self.sessions.entry(self.next_session) {
-                entry.insert(pair);
-                return self.next_session;
-            }
-        }
-    }
-
-    fn ask(&mut self, now: Time, pair: &Pair, out: &mut Outbox) {
-        let session = self.new_session(*pair);
-        let hello = Hello { session, answers: None, nonce: self.nonces.next() };
-        let Some(peer) = self.peers.get_mut(pair) else { return };
-        peer.refused_until = None;
-        peer.asked = Some(Asked { hello, since: now, at: now, tries: 1 });
-        self.say(pair, self.config.port, &hello, None, out);
-        self.rearm(pair);
-    }
-
-    /// Sends a probe, or an answer to one.
-    fn say(&self, pair: &Pair, port: u16, hello: &Hello, asked: Option<&Hello>, out: &mut Outbox) {
-        out.write(way(pair, port), Codepoint::NotEct, |bytes| {
-            let begin = bytes.len();
-            hello.emit(bytes);
-            let code = self.key.code(pair, &bytes[begin..], asked.map(|asked| &asked.nonce[..]));
-            bytes.extend(code);
-            debug_assert_eq!(bytes.len() - begin, HELLO_BYTES);
-        });
-    }
-
-    fn rearm(&mut self, pair: &Pair) {
-        if let Some(peer) = self.peers.get_mut(pair) {
-            let due = peer.due();
-            peer.armed = due;
-            self.agenda.set((*pair, Role::Peer), due);
-        }
-    }
-
-    fn on_probe(
-        &mut self,
-        now: Time,
-        arrival: Arrival,
-        greeting: &Greeting<'_>,
-        out: &mut Outbox,
-    ) -> Option<()> {
-        let (Arrival { pair, port, .. }, hello) = (arrival, greeting.hello);
-        self.key.verify(&pair, greeting.covered, None, &greeting.code).ok()?;
-        if !self.peers.contains_key(&pair) && !self.has_room() {
-            return None;
-        }
-        let (nonces, config) = (&mut self.nonces, &self.config);
-        let peer =
-            self.peers.entry(pair).or_insert_with(|| Peer::new(pair, nonces.next_number(), config, now));
-        let before = peer.answered.filter(|(asked, _)| *asked == hello).map(|(_, answer)| answer);
-        let answer = match before {
-            Some(answer) => answer,
-            None => {
-                // If nothing follows, it is none.
-                let until = now + peer.refusal();
-                peer.refused_until = (!peer.up && peer.asked.is_none()).then_some(until);
-                let session = self.new_session(pair);
-                let answer =
-                    Hello { session: hello.session, answers: Some(session), nonce: self.nonces.next() };
-                let keys = self.key.session(&pair, port, &hello, &answer, false, session);
-                self.add_session(&pair, keys);
-                self.peers.get_mut(&pair)?.answered = Some((hello, answer));
-                answer
-            }
-        };
-        self.say(&pair, port, &answer, Some(&hello), out);
-        self.rearm(&pair);
-        Some(())
-    }
-
-    fn on_answer(
-        &mut self,
-        now: Time,
-        arrival: Arrival,
-        greeting: &Greeting<'_>,
-        out: &mut Outbox,
-    ) -> Option<()> {
-        let (Arrival { pair, port, .. }, hello) = (arrival, greeting.hello);
-        let peer = self.peers.get_mut(&pair)?;
-        let asked = peer.asked.take_if(|asked| asked.hello.session == hello.session)?;
-        if self.key.verify(&pair, greeting.covered, Some(&asked.hello.nonce), &greeting.code).is_err() {
-            peer.asked = Some(asked);
-            return None;
-        }
-        if asked.tries == 1 {
-            let rtt = now.since(asked.at);
-            peer.scheduler.on_round_trip_time(now, rtt);
-            peer.on_rtt(rtt);
-        }
-        let keys = self.key.session(&pair, port, &asked.hello, &hello, true, asked.hello.session);
-        self.add_session(&pair, keys);
-        self.confirm(now, pair, asked.hello.session);
-        // The other one sends under these keys only when it has seen them used.
-        self.peers.get_mut(&pair)?.link.write_empty(None, out);
-        self.rearm(&pair);
-        Some(())
-    }
-
-    fn add_session(&mut self, pair: &Pair, session: Session) {
-        let Some(peer) = self.peers.get_mut(pair) else { return };
-        let Link { sessions, sending, .. } = &mut peer.link;
-        sessions.push(session);
-        while sessions.len() > MOST_SESSIONS {
-            let unused = sessions.iter().position(|one| Some(one.ours) != *sending);
-            let gone = sessions.remove(unused.unwrap_or(0));
-            self.sessions.remove(&gone.ours);
-        }
-    }
-
-    /// The peer has the keys of this session, too.
-    fn confirm(&mut self, now: Time, pair: Pair, session: u32) {
-        let Some(peer) = self.peers.get_mut(&pair) else { return };
-        let Link { sessions, sending, .. } = &mut peer.link;
-        let at = |ours: Option<u32>| sessions.iter().position(|one| Some(one.ours) == ours);
-        // Whichever is newer.
-        if at(Some(session)) > at(*sending) {
-            *sending = Some(session);
-            peer.rekey = now + REKEY;
-        }
-        peer.unheard = None;
-        if !peer.up {
-            peer.up = true;
-            peer.refused_until = None;
-            self.events.push_back(Event::Up(pair));
-        }
-    }
-
     fn on_packet(
         &mut self,
         now: Time,
@@ -536,14 +373,6 @@ impl Layer {
             Content::Numbered { .. } | Content::Coded { .. } => {
                 self.on_flow(now, arrival, &packet, out, deliver);
             }
-        }
-    }
-
-    fn heard(&mut self, now: Time, pair: Pair, session: u32) {
-        let Some(peer) = self.peers.get_mut(&pair) else { return };
-        (peer.heard, peer.unheard) = (now, None);
-        if !peer.up || peer.link.sending != Some(session) {
-            self.confirm(now, pair, session);
         }
     }
 
@@ -665,66 +494,6 @@ impl Layer {
             gone.receiver.give_up(&mut |ecn, bytes| deliver(&pair, ecn, bytes));
         }
         true
-    }
-
-    /// A host is no peer any more.
-    fn refuse(&mut self, now: Time, pair: &Pair, why: Why) {
-        let Some(peer) = self.peers.get_mut(pair) else { return };
-        for flow in peer.outgoing.keys().copied().collect::<Vec<_>>() {
-            peer.remove_outgoing(flow);
-            self.agenda.remove((*pair, Role::Outgoing(flow)));
-        }
-        let held = peer.held_bytes;
-        for flow in peer.incoming.keys().copied().collect::<Vec<_>>() {
-            // What waits in it is lost with its peer; TCP sends it again.
-            peer.remove_incoming(flow);
-            self.agenda.remove((*pair, Role::Incoming(flow)));
-        }
-        self.held_bytes -= held - peer.held_bytes;
-        let asked = peer.asked.take().map(|asked| asked.hello.session);
-        for session in peer.link.sessions.drain(..).map(|session| session.ours).chain(asked) {
-            self.sessions.remove(&session);
-        }
-        (peer.link.sending, peer.answered, peer.unheard) = (None, None, None);
-        peer.refused_until = Some(now + peer.refusal());
-        if std::mem::take(&mut peer.up) {
-            self.events.push_back(Event::Down(*pair, why));
-        }
-        self.rearm(pair);
-    }
-
-    fn handle_peer(&mut self, now: Time, pair: &Pair, out: &mut Outbox) {
-        let Some(peer) = self.peers.get_mut(pair) else { return };
-        peer.armed = None;
-        if let Some(asked) = &mut peer.asked {
-            if asked.at + ASK_AGAIN * asked.tries <= now {
-                if asked.tries >= TRIES && peer.up && peer.heard > asked.since {
-                    // It is there, and only its answers are lost.
-                    let session = asked.hello.session;
-                    (peer.asked, peer.rekey) = (None, now + SWEEP);
-                    self.sessions.remove(&session);
-                    return self.rearm(pair);
-                }
-                if asked.tries >= TRIES {
-                    return self.refuse(now, pair, Why::Silent);
-                }
-                asked.tries += 1;
-                asked.at = now;
-                let hello = asked.hello;
-                self.say(pair, self.config.port, &hello, None, out);
-            }
-        } else if peer.refused_until.is_some_and(|until| until <= now) {
-            if peer.fixed {
-                return self.ask(now, pair, out);
-            }
-            return self.forget(pair);
-        } else if peer.unheard.is_some_and(|since| since + SILENCE <= now) || peer.up && peer.rekey <= now {
-            return self.ask(now, pair, out);
-        }
-        if self.peers.get(pair).is_some_and(|peer| peer.swept + SWEEP <= now) {
-            self.sweep(now, pair, IDLE);
-        }
-        self.rearm(pair);
     }
 
     /// Forgets the flows to a peer that nothing was sent in for so long, and those from it that are idle: what is forgotten of one of these may be
