@@ -34,16 +34,16 @@ struct Decision {
 }
 
 impl Decision {
-    /// So much is lost, if that is known. Returns whether the layer is to be used, if that has changed.
+    /// So much is lost there and back, as far as that is known. Returns whether the layer is to be used, if that has changed.
     ///
     /// It is once more is lost for sure, and as long as more is lost probably: as the controller has it of links between switches.
-    fn hear(&mut self, thresholds: &Thresholds, loss: Option<PathLoss>, now: Instant) -> Option<bool> {
+    fn hear(&mut self, thresholds: &Thresholds, losses: &[PathLoss], now: Instant) -> Option<bool> {
         match self.lossy {
-            None if loss.is_some_and(|of| of.least() > thresholds.on) => {
+            None if losses.iter().any(|of| of.least() > thresholds.on) => {
                 self.lossy = Some(now);
                 Some(true)
             }
-            Some(_) if loss.is_some_and(|of| of.least() > 0.0 && of.loss > thresholds.off) => {
+            Some(_) if losses.iter().any(|of| of.least() > 0.0 && of.loss > thresholds.off) => {
                 self.lossy = Some(now);
                 None
             }
@@ -98,8 +98,8 @@ impl Lossy {
             let mut peers: Vec<Pair> = up.into_iter().collect();
             peers.sort_by_key(|pair| decisions.get(pair).and_then(|decision| decision.asked));
             for pair in peers.into_iter().take(MOST_PEERS) {
-                let asked = self.loss(pair);
-                let (now, loss) = (Instant::now(), asked.as_ref().copied().unwrap_or_default());
+                let asked = self.losses(pair);
+                let (now, losses) = (Instant::now(), asked.clone().unwrap_or_default());
                 match asked {
                     Ok(_) => trouble.clear(),
                     // Once is enough, until it is another one.
@@ -111,25 +111,25 @@ impl Lossy {
                 }
                 let decision = decisions.entry(pair).or_default();
                 decision.asked = Some(now);
-                if let Some(so) = decision.hear(&self.thresholds, loss, now) {
+                if let Some(so) = decision.hear(&self.thresholds, &losses, now) {
                     layer.use_for(pair, so);
-                    tell(pair, so, loss, json);
+                    tell(pair, so, &losses, json);
                 }
             }
             std::thread::sleep(PAUSE);
         }
     }
 
-    /// What is lost on the way to a peer, or back, if that is more: acknowledgements are as needed as data.
-    fn loss(&self, pair: Pair) -> Result<Option<PathLoss>, String> {
+    /// What is lost on the way to a peer, and back, as far as that is known: acknowledgements are as needed as data.
+    fn losses(&self, pair: Pair) -> Result<Vec<PathLoss>, String> {
         let there = self.service.loss(pair.local, pair.remote).map_err(|e| e.to_string())?;
         let back = self.service.loss(pair.remote, pair.local).map_err(|e| e.to_string())?;
-        Ok(there.into_iter().chain(back).max_by(|one, other| one.loss.total_cmp(&other.loss)))
+        Ok(there.into_iter().chain(back).collect())
     }
 }
 
-fn tell(pair: Pair, so: bool, loss: Option<PathLoss>, json: bool) {
-    let loss = loss.map(|of| of.loss);
+fn tell(pair: Pair, so: bool, losses: &[PathLoss], json: bool) {
+    let loss = losses.iter().map(|of| of.loss).reduce(f64::max);
     if json {
         let event = if so { "used" } else { "unused" };
         say(&json!({ "event": event, "peer": pair.remote, "local": pair.local, "loss": loss }));
@@ -169,8 +169,11 @@ mod tests {
             (52, Some((0.5, 0.1)), Some(true)),
         ] {
             let now = begin + Duration::from_secs(second);
-            let loss = loss.map(|(loss, error)| PathLoss { loss, error });
-            assert_eq!(decision.hear(&thresholds, loss, now), expected, "{second} s");
+            let losses: Vec<_> = loss.into_iter().map(|(loss, error)| PathLoss { loss, error }).collect();
+            assert_eq!(decision.hear(&thresholds, &losses, now), expected, "{second} s");
         }
+        // Little that is sure one way counts beside more that is not the other way.
+        let both = [PathLoss { loss: 0.01, error: 0.0095 }, PathLoss { loss: 0.002, error: 0.0 }];
+        assert_eq!(Decision::default().hear(&thresholds, &both, begin), Some(true));
     }
 }
