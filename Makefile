@@ -34,7 +34,7 @@ test: ## lint, unit tests, the switch's own tests, the transports', the system i
 	@$(CARGO_TEST)
 	@$(BUILT) tools/test 'not chaos and not browser and not long'
 
-test-long: ## the tests that take minutes, or a machine whose speed holds: each alert by its fault, comparisons, window scales, a soak, sweeps of figures (about 15 minutes)
+test-long: ## the tests that take minutes, or a machine whose speed holds: each alert by its fault, comparisons, window scales, a soak, sweeps of figures
 	@$(PREPARE) packages venv switch overcharging-switch bpf transport apps promtool
 	@$(BUILT) tools/test long
 
