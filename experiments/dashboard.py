@@ -79,7 +79,7 @@ def main() -> int:
         token = dashboard.make_token()
         with bed, reads.responders(bed, log):
             bed.require_forwarding()
-            print(f"dashboard: http://{spec.address}/, sign in with {token}")
+            dashboard.announce(spec.address, token)
             print("Ctrl-C ends it", flush=True)
             for words, turn in _turns(spec.senders):
                 print(words, flush=True)

@@ -8,6 +8,8 @@ from typing import Any
 
 from controller.api.access.tokens import Scope, line, make
 from testbed import builds
+from testbed.command import wait_until
+from testbed.controller import listening
 from testbed.forward import Forward
 from testbed.sandbox import RUN_DIR, SandboxError
 
@@ -16,6 +18,8 @@ PREFIX_VARIABLE = "WEIR_PAGE_PREFIX"
 _INSIDE = ("127.0.0.1", 8181)
 _TOKENS = RUN_DIR / "tokens.yaml"
 _GOOD_FOR = timedelta(days=1)
+# The API is a process of its own, which the controller starts and does not wait for.
+_START_TIMEOUT_S = 60.0
 
 
 def find_page() -> Path:
@@ -54,3 +58,10 @@ def make_token() -> str:
     _TOKENS.touch(mode=0o600)
     _TOKENS.write_text(f"tokens:\n{line(token)}\n")
     return secret
+
+
+def announce(address: str, token: str) -> None:
+    """Print where the page is, once it is served, and the token. Raises TimeoutError."""
+    _, port = _INSIDE
+    wait_until(lambda: listening(port), timeout_s=_START_TIMEOUT_S, what="the page is served")
+    print(f"dashboard: http://{address}/, sign in with {token}", flush=True)

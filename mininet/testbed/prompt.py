@@ -71,7 +71,7 @@ def main() -> int:
             bed.require_forwarding()
             print(in_words(bed), flush=True)
             if token:
-                print(f"dashboard: http://{asked['dashboard']}/, sign in with {token}", flush=True)
+                dashboard.announce(asked["dashboard"], token)
             if commands:
                 Commands(bed.net, commands)
             elif sys.stdin.isatty():
