@@ -127,9 +127,9 @@ class DummyOvs:
                 *(f"ofport_request={number}", f"options:{stream}"),
             )
 
-    def inject(self, port: str, frame: bytes) -> None:
-        """The frame enters the switch by this port."""
-        self.appctl("netdev-dummy/receive", port, frame.hex())
+    def inject(self, port: str, *frames: bytes) -> None:
+        """The frames enter the switch by this port, one right after the other."""
+        self.appctl("netdev-dummy/receive", port, *(frame.hex() for frame in frames))
 
     def sent(self, port: str) -> list[bytes]:
         """The frames that left the switch by this port, so far."""

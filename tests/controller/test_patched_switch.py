@@ -129,12 +129,14 @@ class IncastSwitch:
 
     def answer(self, begin: int, size: int, host: Host = SENDERS[0]) -> None:
         """A sender sends so many bytes, from this one on, in whole segments and the rest."""
+        ports = (80, 5000 + host.number)
+        frames = []
         for offset in range(0, size, MSS):
             payload = bytes(min(MSS, size - offset))
             flags = ACK | PSH if offset + MSS >= size else ACK
-            ports = (80, 5000 + host.number)
             sequence = FIRST + begin + offset
-            self.send(segment(host, RECEIVER, ports, flags, sequence, payload=payload), host)
+            frames.append(segment(host, RECEIVER, ports, flags, sequence, payload=payload))
+        self.switch.inject(f"p{host.number}", *frames)
 
     def acknowledgement(
         self,
