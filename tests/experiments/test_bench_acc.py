@@ -178,6 +178,11 @@ def test_what_is_claimed_is_held_or_not() -> None:
     figures |= {"speed_acc_sender_gbps_per_core": 6.0, "speed_acc_receiver_gbps_per_core": 4.0}
     figures |= {"edges_weir_0_raw_single_mean_ms": 9, "edges_weir_0_protected_single_mean_ms": 9.4}
     figures |= {"edges_none_1_raw_single_mean_ms": 20, "edges_none_1_protected_single_mean_ms": 14}
+    asked = "redis_get_c1_100b"
+    figures |= {f"edges_weir_0_raw_{asked}_requests_per_s": 1000}
+    figures |= {f"edges_weir_0_protected_{asked}_requests_per_s": 940}
+    figures |= {f"edges_none_0_raw_{asked}_requests_per_s": 1000}
+    figures |= {f"edges_none_0_protected_{asked}_requests_per_s": 950}
     assert checks(figures) == {
         "linux_random1_100k: less time than off, %": True,
         "linux_random1_100k: more throughput than off, %": True,
@@ -187,6 +192,8 @@ def test_what_is_claimed_is_held_or_not() -> None:
         "linux_random0_100k: more time than plain, %": False,
         "edges, weir: time of one sender's blocks at 0 %, % of one link's": True,
         "edges, none: time of one sender's blocks at 1 %, % of one link's": False,
+        f"edges, none: {asked} at 0 %, % of one link's": True,
+        f"edges, weir: {asked} at 0 %, % of one link's": False,
         "sender's speed, Gb/s a core": True,
         "receiver's speed, Gb/s a core": False,
     }
@@ -368,6 +375,7 @@ def test_tables_and_pictures_are_made_of_whatever_was_measured(tmp_path: Path) -
     figures |= {f"incast_newreno_gip_{name}": value for name, value in of_incast.items()}
     figures |= {"speed_plain_gbps": 30.0, "speed_acc_gbps": 5.0}
     figures |= {"edges_weir_0.5_protected_single_mean_ms": 9.4}
+    figures |= {"edges_weir_0.5_protected_redis_get_c1_100b_requests_per_s": 1234}
     ends = [Window(0, 0, 0, 0.01), Window(0b1000, 1, 1, 0.21)]
     figures[timeouts.CELLS] = [timeouts_cell("newreno", ends), timeouts_cell("linux", ends[:1])]
     figures |= conclusion.conclude(figures)
@@ -375,6 +383,7 @@ def test_tables_and_pictures_are_made_of_whatever_was_measured(tmp_path: Path) -
     shown = console.export_text()
     assert "gip" in shown
     assert "with a protected link" in shown
+    assert "1,234" in shown
     _, weir = (line for line in shown.splitlines() if "one of the last three is lost" in line)
     assert weir.split()[-4:] == ["1", "of", "1", "0.54"]
     assert "not held" not in shown

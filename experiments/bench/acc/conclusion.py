@@ -90,7 +90,12 @@ def show(figures: Mapping[str, Any], out: Path, console: Console) -> None:
         console.print(table)
     if steps := figures.get(f"{following.PREFIX}_steps"):
         console.print(_of_steps(steps))
-    for table in (of_edges(figures), of_speed(figures), *against_models.tables(figures)):
+    for table in (
+        of_edges(figures),
+        of_programs(figures),
+        of_speed(figures),
+        *against_models.tables(figures),
+    ):
         if table:
             console.print(table)
     console.print(_of_checks(figures))
@@ -156,6 +161,16 @@ def _checks(figures: Mapping[str, Any]) -> Iterator[Check]:
             name = f"edges, {regulation}: time of one sender's blocks at {pct} %, % of one link's"
             measured = f"{share:.1f} ({protected:.1f} / {raw:.1f})"
             yield check(name, measured, f"at most {most}", share <= most)
+    for regulation, app in product(edges.REGULATIONS, edges.PROGRAMS):
+        raw, protected = (
+            figures.get(f"{edges.PREFIX}_{regulation}_0_{line}_{app.name}_{app.unit}")
+            for line in edges.LINES
+        )
+        if raw and protected:
+            share = 100 * protected / raw
+            name = f"edges, {regulation}: {app.name} at 0 %, % of one link's"
+            measured, least = f"{share:.1f} ({protected:,.0f} / {raw:,.0f})", 100 - _MOST_COST_PCT
+            yield check(name, measured, f"at least {least}", share >= least)
     for end in ("sender", "receiver"):
         name = f"{speed.PREFIX}_acc_{end}_gbps_per_core"
         if name in figures:
@@ -252,17 +267,37 @@ def of_edges(figures: Mapping[str, Any]) -> Table | None:
     ]
     title = "between two switches (ms; all timeouts of a run)"
     table = _right("", "%", "", *heads, "decided\nafter, s", title=title)
-    pattern = re.compile(rf"{edges.PREFIX}_(\w+?)_([\d.]+)_(\w+?)_single{_MEAN}")
-    for match in filter(None, map(pattern.fullmatch, figures)):
-        of = match[0].removesuffix(f"_single{_MEAN}")
+    for of, *names in _of_edges(figures):
         shown: list[str] = []
         for load in edges.LOADS:
             times = [f"{name}_ms" for name in ("mean", *edges.QUANTILES)]
             shown += _shown(figures, f"{of}_{load}", ["goodput_mbps", *times], ".1f")
             shown += _shown(figures, f"{of}_{load}", ["timeouts"], ".0f")
         decided = _shown(figures, of, ["decided_s"], ".1f")
-        table.add_row(match[1], match[2], edges.LINES[match[3]], *shown, *decided)
+        table.add_row(*names, *shown, *decided)
     return table if table.row_count else None
+
+
+def of_programs(figures: Mapping[str, Any]) -> Table | None:
+    """Return the table of programs between two switches, if that was measured."""
+    apps = {app.name: app.unit for app in edges.PROGRAMS}
+    heads = [f"{name},\n{what}" for name in apps for what in ("a second", "p99, ms")]
+    table = _right("", "%", "", *heads, title="programs between two switches")
+    for of, *names in _of_edges(figures):
+        shown: list[str] = []
+        for name, unit in apps.items():
+            shown += _shown(figures, f"{of}_{name}", [unit], ",.0f")
+            shown += _shown(figures, f"{of}_{name}", ["p99_ms"], ".1f")
+        if any(shown):
+            table.add_row(*names, *shown)
+    return table if table.row_count else None
+
+
+def _of_edges(figures: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str]]:
+    """Where the figures of each row begin, and the row in words: regulation, loss, line."""
+    pattern = re.compile(rf"({edges.PREFIX}_(\w+?)_([\d.]+)_(\w+?))_single{_MEAN}")
+    for match in filter(None, map(pattern.fullmatch, figures)):
+        yield match[1], match[2], match[3], edges.LINES[match[4]]
 
 
 def of_speed(figures: Mapping[str, Any]) -> Table | None:

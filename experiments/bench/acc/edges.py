@@ -8,9 +8,9 @@ protected link. The controller sends TCP that way as long as it sees the first o
 that loses next to nothing.
 
 Lines: without the protected link and with it, with the controller's windows (``weir``) and without
-(``none``). Loads: an incast through the port of the receiver, and blocks of one sender. Blocks of a
-line are all measured after the controller has decided. What is not regulated is Linux's TCP as it
-comes.
+(``none``). Loads: an incast through the port of the receiver, blocks of one sender, and programs
+that others wrote (PROGRAMS), most of which ask for little. A line is measured after the controller
+has decided. What is not regulated is Linux's TCP as it comes.
 """
 
 import json
@@ -24,6 +24,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from experiments.bench.apps.matrix import Workload
+from experiments.bench.apps.play import Stage
 from experiments.bench.comparison import Figures
 from experiments.bench.sandboxed import Incomplete
 from experiments.measure import netstat
@@ -33,6 +35,9 @@ from experiments.network.api import meet
 from experiments.statistics import percentile
 from experiments.traffic.fountain import find_fountain
 from experiments.traffic.program import Command, ProgramError
+from experiments.traffic.programs.app import REQUESTS, App, AppError
+from experiments.traffic.programs.http import ConnectionEach, KeepAlive
+from experiments.traffic.programs.redis import Redis
 from experiments.traffic.reader import IncastSpec
 from experiments.workloads import reads
 from testbed.bed import Bed
@@ -93,6 +98,13 @@ class Load:
 
 
 LOADS = {"incast": Load(SENDERS, SENDERS * 32), "single": Load(1, 100)}
+PROGRAMS = (
+    Redis("get", connections=1, size_bytes=100, requests=3000),
+    Redis("get", connections=50, size_bytes=100, requests=20_000),
+    ConnectionEach(connections=8, size_bytes=1000),
+    KeepAlive(connections=16, size_bytes=25_000),
+)
+"""What the receiver runs, against a server at the first sender."""
 
 
 class Wire:
@@ -174,6 +186,7 @@ def run(
     losses_pct: Sequence[float],
     rounds: Mapping[str, int],
     repeats: int,
+    programs: Sequence[App] = PROGRAMS,
 ) -> Figures:
     """Measure; see ``experiments.bench``. ``regulation`` is one of REGULATIONS, ``rounds`` are the
     blocks of a run of each load."""
@@ -181,7 +194,7 @@ def run(
     TOPOLOGIES.add(Racks)
     samples: dict[str, list[Figures]] = {}
     failed = []
-    with Bed(bed_config(regulation)) as bed:
+    with Bed(bed_config(regulation)) as bed, Stage(bed, ipv6=False) as stage:
         wire = Wire(bed)
         hosts = [bed.host(name) for name in bed.roles.senders]
         meet([(host, bed.host(bed.roles.receiver)) for host in hosts])
@@ -189,8 +202,8 @@ def run(
         for number, pct, line in product(range(1, repeats + 1), losses_pct, LINES):
             what = f"{regulation}_{pct:g}_{line}"
             try:
-                found = _turn(bed, wire, pct / 100, line, rounds, seed=number)
-            except (CommandError, ProgramError, TimeoutError) as error:
+                found = _turn(bed, wire, pct / 100, line, rounds, programs, stage, seed=number)
+            except (AppError, CommandError, ProgramError, TimeoutError) as error:
                 failed.append(f"{what}, turn {number}")
                 progress(f"{what}, turn {number}: {error}")
                 continue
@@ -217,7 +230,14 @@ def bed_config(regulation: str) -> BedConfig:
 
 
 def _turn(
-    bed: Bed, wire: Wire, loss: float, line: str, rounds: Mapping[str, int], seed: int
+    bed: Bed,
+    wire: Wire,
+    loss: float,
+    line: str,
+    rounds: Mapping[str, int],
+    programs: Sequence[App],
+    stage: Stage,
+    seed: int,
 ) -> Figures:
     wire.lose(loss, seed)
     found: Figures = {}
@@ -235,6 +255,8 @@ def _turn(
         for name, load in LOADS.items():
             of = _measure(bed, load, rounds[name])
             found |= {f"{name}_{key}": value for key, value in of.items()}
+        for app in programs:
+            found |= _of_program(app, stage)
         found["frames_lost"] = wire.lost()
     return found
 
@@ -272,6 +294,16 @@ def _measure(bed: Bed, load: Load, rounds: int) -> Figures:
     }
 
 
+def _of_program(app: App, stage: Stage) -> Figures:
+    played = stage.play(Workload(app))
+    result = played.result
+    return {
+        f"{app.name}_{app.unit}": result.throughput,
+        f"{app.name}_p99_ms": result.p99_ms or 0.0,
+        f"{app.name}_timeouts": float(played.timeouts),
+    }
+
+
 def _blocks(bed: Bed, spec: IncastSpec, log: Path) -> list[dict[str, Any]]:
     with reads.reader(bed, spec, log) as reader:
         *_progress, done = reader.messages()
@@ -289,4 +321,7 @@ def _in_words(found: Mapping[str, float]) -> str:
             f"{found[f'{load}_timeouts']:.0f} timeouts"
         )
 
-    return "; ".join(of(load) for load in LOADS)
+    rates = [
+        f"{value:.0f} {name}" for name, value in found.items() if name.endswith(f"_{REQUESTS}")
+    ]
+    return "; ".join([*(of(load) for load in LOADS), *rates])

@@ -20,7 +20,7 @@ import psutil
 from experiments.bench.acc.layer import LINES, TCPS, layers, sent_bytes
 from experiments.bench.comparison import Figures
 from experiments.bench.sandboxed import Incomplete
-from experiments.bench.short_flows.dumbbell import FULL_FRAME_BYTES, Dumbbell, address, dumbbell
+from experiments.bench.short_flows.dumbbell import Dumbbell, address, dumbbell
 from experiments.bench.short_flows.flows import finished, served, sweep
 from experiments.bench.short_flows.lines import LINES as PROTOCOLS
 from experiments.bench.valid import VoidRuns, reasons, valid
@@ -34,6 +34,7 @@ from experiments.traffic.program import ProgramError
 from testbed.bottleneck import Loss
 from testbed.command import CommandError
 from testbed.sandbox import RUN_DIR
+from testbed.shaping import FULL_FRAME_BYTES
 
 QUANTILES = {"median": 50.0, "p95": 95.0, "p99": 99.0, "max": 100.0}
 RETRANSMISSIONS = "Tcp.RetransSegs"

@@ -29,6 +29,7 @@ from experiments.traffic.program import ProgramError
 from testbed.command import run
 from testbed.dataloss import Connection, DataLoss
 from testbed.link import OFFLOADS_OFF
+from testbed.shaping import FULL_FRAME_BYTES
 
 # Connections leave nothing for the next; and windows are as large as they can be without scaling.
 _SYSCTLS = {
@@ -40,7 +41,6 @@ _OPENING = 1
 # So slow that a window has left the sender before its second packet leaves the queue.
 _RATE_BPS = 300_000_000
 _QUEUE = ("tbf", "rate", f"{_RATE_BPS}bit", "burst", "1600", "limit", "4000000")
-_FULL_FRAME_BYTES = 1514
 # No window begins behind a longer queue.
 _LONGEST_QUEUE_S = 0.002
 _PORT = 5001
@@ -177,7 +177,7 @@ class _Ends:
         if (taken := sender.send(bytes(asked))) != asked:
             raise ProgramError(f"a buffer for {taken} bytes, not {asked}")
         self._all_bytes = asked + _OPENING * mss_bytes
-        takes_s = (self._packets + _OPENING) * _FULL_FRAME_BYTES * 8 / _RATE_BPS
+        takes_s = (self._packets + _OPENING) * FULL_FRAME_BYTES * 8 / _RATE_BPS
         self._drained_s = max(time.monotonic(), self._drained_s) + takes_s
         self.under_way += 1
         self._watch(sender, partial(self._end, sender, port))

@@ -22,7 +22,6 @@ RATE_BPS = 100_000_000
 BUFFER_BYTES = 64 * 1024
 # Floyd's ratio of the thresholds; the weight is what tc-red(8) computes for bursts of 27 kB.
 RED = Red(min_bytes=16 * 1024, max_bytes=48 * 1024, max_p=0.1, weight_shift=4)
-FULL_FRAME_BYTES = 1514
 # Of every host: Linux's default, whatever this machine has.
 CONTROL = "cubic"
 

@@ -18,7 +18,6 @@ import psutil
 
 from experiments.bench.sandboxed import Incomplete
 from experiments.bench.short_flows.dumbbell import (
-    FULL_FRAME_BYTES,
     RED,
     Dumbbell,
     address,
@@ -34,6 +33,7 @@ from experiments.workloads.long_flows import long_flows
 from testbed.bottleneck import Loss, Seen
 from testbed.host import Host
 from testbed.sandbox import RUN_DIR
+from testbed.shaping import FULL_FRAME_BYTES
 
 BYTES = 8500
 PERCENTILES = {"median": 50.0, "p95": 95.0, "p99": 99.0, "p999": 99.9, "max": 100.0}
