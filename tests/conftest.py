@@ -36,6 +36,17 @@ _SLOW_S = 20
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_configure() -> None:
+    """Let examples of properties take their time: on a busy machine, how long one takes says
+    nothing, and each test has its --timeout."""
+    if not os.environ.get(_SANDBOX):
+        # Nothing there uses it, and it takes long to import.
+        from hypothesis import settings
+
+        settings.register_profile("weir", deadline=None)
+        settings.load_profile("weir")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Give tests that build networks their time, unless they say themselves what they need, for
     each attempt, and have them come first, the longest ahead.

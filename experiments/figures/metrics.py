@@ -9,9 +9,9 @@ import numpy.typing as npt
 
 from experiments.measure.netstat import TIMEOUTS
 from experiments.measure.record import Run, binned
-from experiments.measure.trace import FULL_FRAME_BYTES
 from experiments.report import flows
 from experiments.statistics import jain, percentile
+from testbed.shaping import FULL_FRAME_BYTES
 
 Series = tuple[npt.NDArray[Any], npt.NDArray[Any]]
 

@@ -12,13 +12,13 @@ from controller.ops.event_log import read_events
 from experiments.measure import counters, netstat, trace
 from experiments.measure.departures import Departures
 from experiments.measure.sampling import Sampler
-from experiments.measure.trace import FULL_FRAME_BYTES
 from experiments.statistics import percentile
 from testbed import shaping
 from testbed.bed import Bed, BedError
 from testbed.command import run
 from testbed.host import Host
 from testbed.ovs import OvsError
+from testbed.shaping import FULL_FRAME_BYTES
 
 _TRACE_RECORDS = 1 << 20
 _PINGS = 20

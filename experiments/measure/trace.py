@@ -6,8 +6,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from testbed.shaping import FULL_FRAME_BYTES
+
 KINDS = ("enqueue", "drop", "CN-L", "CN-M", "CN-H", "CR")
-FULL_FRAME_BYTES = 1514
 # With so much in the queue another packet waits, even if the port is a full-size frame ahead of the
 # queue's own arithmetic, as it may be.
 _WAITING_BYTES = 3 * FULL_FRAME_BYTES

@@ -21,9 +21,9 @@ import time
 from collections.abc import Iterator
 
 from experiments.network.bridge import SINK, mac
+from testbed.shaping import FULL_FRAME_BYTES
 
 WINDOW = 65_535
-FULL_FRAME_BYTES = 1514
 SO_TIMESTAMPNS = 35
 _SO_RCVBUFFORCE = 33
 _PR_SET_TIMERSLACK = 29

@@ -8,8 +8,8 @@ import re
 from experiments.schemes import FAMILIES, QUEUE, SCHEMES, Scheme
 from testbed import dctcp
 from testbed.config import HostSettings
+from testbed.shaping import FULL_FRAME_BYTES
 
-FRAME_BYTES = 1514
 # The best of 18 pairs for barrier reads at 100 Mb/s and 64 KiB: experiments/bench/dctcp/sweep.csv
 # (`make bench-dctcp`). LTTP's authors found K = 4 and g = 0.15, by simulation (section V).
 TUNED_FRAMES, TUNED_GAIN = 2, 0.15
@@ -30,7 +30,7 @@ def with_parameters(name: str, label: str, about: str, frames: int, gain: float 
         label,
         about,
         HostSettings(congestion_control=dctcp.NAME, ecn=True, dctcp_gain=gain),
-        QUEUE | dctcp.MARKING | {"ecn-threshold": str(frames * FRAME_BYTES)},
+        QUEUE | dctcp.MARKING | {"ecn-threshold": str(frames * FULL_FRAME_BYTES)},
     )
 
 
@@ -49,7 +49,7 @@ SCHEMES.add(
         "dctcp",
         "DCTCP",
         "DCTCP (RFC 8257), queues that mark from 20 full-size frames on",
-        dctcp.K_BYTES // FRAME_BYTES,
+        dctcp.K_BYTES // FULL_FRAME_BYTES,
         None,
     )
 )

@@ -3,36 +3,25 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-from experiments.traffic.plan import Plan, poisson_flows, rate_of_load, warmed_up
+from experiments.traffic.plan import Plan, poisson_flows, warmed_up
 from experiments.traffic.sizes import Sizes
 from experiments.workloads import WORKLOADS
-from experiments.workloads.planned import Ground, Planned
+from experiments.workloads.planned import AtLoad, Ground
 
 
 @dataclass(frozen=True)
-class Arrivals(Planned):
-    """A Poisson process whose flows offer ``load`` of the bottleneck (1 is all of it, headers
-    counted), each from a sender that is drawn. It lasts ``warm_up_s``, of which no flow counts, and
-    then ``seconds``; the run goes on until all have ended.
+class Arrivals(AtLoad):
+    """Flows at random times, each from a sender that is drawn.
 
     ``rpcs_per_s`` adds answers of ``rpc_bytes``, over connections of their own. They are a Poisson
     process too, and come on top of ``load``.
     """
 
-    load: float = 0.5
-    seconds: float = 20.0
-    warm_up_s: float = 1.0
     rpcs_per_s: float = 0.0
     rpc_bytes: int = 1000
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 < self.load < 1:
-            raise ValueError(f"load must be between 0 and 1, not {self.load:g}")
-        if self.seconds <= 0:
-            raise ValueError(f"seconds must be more than 0, not {self.seconds:g}")
-        if self.warm_up_s < 0:
-            raise ValueError(f"warm_up_s must be at least 0, not {self.warm_up_s:g}")
         if self.rpcs_per_s < 0 or self.rpc_bytes < 1:
             raise ValueError("rpcs_per_s must be at least 0, and rpc_bytes at least 1")
 
@@ -43,12 +32,10 @@ class Arrivals(Planned):
     def plan(self, ground: Ground) -> Plan:
         draw, sizes = self.draw(), self.sizes()
         pairs = [(sender, ground.receiver) for sender in ground.senders]
-        rate = rate_of_load(self.load, sizes, ground.bottleneck_bps, ground.wire)
-        seconds = self.warm_up_s + self.seconds
-        flows = poisson_flows(sizes, rate, seconds, pairs, draw)
+        flows = poisson_flows(sizes, self.rate(sizes, ground), self.lasts_s, pairs, draw)
         if self.rpcs_per_s:
             rpc = Sizes.fixed(self.rpc_bytes)
-            flows += poisson_flows(rpc, self.rpcs_per_s, seconds, pairs, draw, "rpc")
+            flows += poisson_flows(rpc, self.rpcs_per_s, self.lasts_s, pairs, draw, "rpc")
         return self.opened(warmed_up(flows, self.warm_up_s))
 
     def in_words(self) -> str:

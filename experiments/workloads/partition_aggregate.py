@@ -4,19 +4,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from experiments.traffic.plan import Plan, queries, rate_of_load, warmed_up
+from experiments.traffic.plan import Plan, queries, warmed_up
 from experiments.traffic.sizes import Sizes
 from experiments.workloads import WORKLOADS
-from experiments.workloads.planned import Ground, Planned, by_group
+from experiments.workloads.planned import AtLoad, Ground, by_group
 
 
 @dataclass(frozen=True)
-class PartitionAggregate(Planned):
-    """A query asks ``fan_out`` of the senders at once (0: all of them) for ``answer_bytes`` each.
-    Queries are a Poisson process, whose answers offer ``load`` of the bottleneck. It lasts
-    ``warm_up_s``, of which no query counts, and then ``seconds``. A query is complete with its last
-    answer; ``deadline_ms`` counts from its first request.
-    """
+class PartitionAggregate(AtLoad):
+    """A query asks ``fan_out`` of the senders at once (0: all of them) for ``answer_bytes`` each;
+    the answers are the load. A query is complete with its last answer; ``deadline_ms`` counts from
+    its first request."""
 
     name: ClassVar = "partition-aggregate"
     about: ClassVar = "queries to many senders at once, whose answers have a deadline"
@@ -28,7 +26,6 @@ class PartitionAggregate(Planned):
     load: float = 0.3
     deadline_ms: float = 100.0
     seconds: float = 10.0
-    warm_up_s: float = 1.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -38,20 +35,14 @@ class PartitionAggregate(Planned):
             )
         if self.answer_bytes < 1:
             raise ValueError(f"answer_bytes must be at least 1, not {self.answer_bytes}")
-        if not 0 < self.load < 1:
-            raise ValueError(f"load must be between 0 and 1, not {self.load:g}")
-        if self.warm_up_s < 0:
-            raise ValueError(f"warm_up_s must be at least 0, not {self.warm_up_s:g}")
-        for name in ("deadline_ms", "seconds"):
-            if getattr(self, name) <= 0:
-                raise ValueError(f"{name} must be more than 0, not {getattr(self, name):g}")
+        if self.deadline_ms <= 0:
+            raise ValueError(f"deadline_ms must be more than 0, not {self.deadline_ms:g}")
 
     def plan(self, ground: Ground) -> Plan:
         fan_out = self.fan_out or len(ground.senders)
         sizes = Sizes.fixed(self.answer_bytes)
-        rate = rate_of_load(self.load, sizes, ground.bottleneck_bps, ground.wire) / fan_out
-        seconds = self.warm_up_s + self.seconds
-        flows = queries(ground.senders, ground.receiver, sizes, rate, seconds, fan_out, self.draw())
+        rate, draw = self.rate(sizes, ground) / fan_out, self.draw()
+        flows = queries(ground.senders, ground.receiver, sizes, rate, self.lasts_s, fan_out, draw)
         return self.opened(warmed_up(flows, self.warm_up_s))
 
     def operations(

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
-from experiments.traffic.plan import Flow, Plan
+from experiments.traffic.plan import Flow, Plan, rate_of_load
 from experiments.traffic.program import Program, ProgramError
+from experiments.traffic.sizes import Sizes
 from experiments.traffic.wire import Wire
 from experiments.workloads import Done, Stage, Workload
 from testbed.config import HostSettings
@@ -102,6 +103,35 @@ class Planned(Workload):
         """Describe how flows are opened, for reports."""
         over = "a connection each" if self.fresh else "open connections"
         return f"{over}{'' if self.asked else ', not asked for'}"
+
+
+@dataclass(frozen=True)
+class AtLoad(Planned):
+    """What begins is a Poisson process that offers ``load`` of the bottleneck (1 is all of it,
+    headers counted). It lasts ``warm_up_s``, of which nothing counts, and then ``seconds``; the run
+    goes on until all have ended."""
+
+    load: float = 0.5
+    seconds: float = 20.0
+    warm_up_s: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 < self.load < 1:
+            raise ValueError(f"load must be between 0 and 1, not {self.load:g}")
+        if self.seconds <= 0:
+            raise ValueError(f"seconds must be more than 0, not {self.seconds:g}")
+        if self.warm_up_s < 0:
+            raise ValueError(f"warm_up_s must be at least 0, not {self.warm_up_s:g}")
+
+    @property
+    def lasts_s(self) -> float:
+        """For how long something begins."""
+        return self.warm_up_s + self.seconds
+
+    def rate(self, sizes: Sizes, ground: Ground) -> float:
+        """Return how many flows of these sizes a second are the load."""
+        return rate_of_load(self.load, sizes, ground.bottleneck_bps, ground.wire)
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,15 @@ import os
 import platform
 from pathlib import Path
 
+from testbed.shaping import FULL_FRAME_BYTES
+
 NAME = "weir-dctcp"
 """What HostSettings.congestion_control is to say for a host to have it."""
 
 NAMES = (NAME, "dctcp")
 """What is DCTCP: the test bed's, and that of kernels that have one."""
 
-K_BYTES = 20 * 1514
+K_BYTES = 20 * FULL_FRAME_BYTES
 """How long a queue is when it begins to mark: as many full-size frames as the DCTCP paper has at
 1 Gb/s (Alizadeh et al., SIGCOMM 2010). Its K > C x RTT / 7 would allow less at 100 Mb/s, but DCTCP
 cannot go below two segments a sender."""

@@ -10,9 +10,11 @@ from dataclasses import dataclass
 
 from testbed.command import run
 
+FULL_FRAME_BYTES = 1514
+"""What fills an MTU of 1500 bytes, with its Ethernet header."""
+
 _DELAY_OF_BURST_S = 120e-6
 _MIN_BURST_BYTES = 1600
-_FULL_FRAME_BYTES = 1514
 _RATE_TOLERANCE = 0.002
 _BURST_TOLERANCE = 0.02
 
@@ -70,7 +72,7 @@ def install(device: str, egress: Egress, *, pid: int | None = None) -> None:
         (f"qdisc del dev {device} root\n" if remove else "")
         + f"qdisc add dev {device} root handle 1: htb default 1\n"
         f"class add dev {device} parent 1: classid 1:1 htb rate {rate} ceil {rate}"
-        f" burst {burst} cburst {burst} quantum {_FULL_FRAME_BYTES}\n"
+        f" burst {burst} cburst {burst} quantum {FULL_FRAME_BYTES}\n"
         f"qdisc add dev {device} parent 1:1 handle 10: bfifo limit {egress.limit_bytes}\n"
     )
     run(["tc", "-batch", "-"], pid=pid, stdin=batch)

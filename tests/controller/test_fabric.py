@@ -181,7 +181,7 @@ class TestPaths:
     st.integers(2, 7),
     st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=1, max_size=18),
 )
-@settings(deadline=None, print_blob=True)
+@settings(print_blob=True)
 def test_paths_are_symmetric_shortest_and_consistent(
     n_switches: int, pairs: list[tuple[int, int]]
 ) -> None:

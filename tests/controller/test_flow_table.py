@@ -358,7 +358,7 @@ class TestStrays:
 
 
 @given(st.lists(st.tuples(st.sampled_from([CALL, CALL.reverse]), st.integers(0, 255)), max_size=60))
-@settings(deadline=None, print_blob=True)
+@settings(print_blob=True)
 def test_any_flags_in_any_order_leave_the_table_sound(sequence: list[tuple[FlowKey, int]]) -> None:
     table = GlobalFlowTable()
     for key, flags in sequence:

@@ -226,6 +226,6 @@ class AgainstNaiveModel(RuleBasedStateMachine):
 
 
 AgainstNaiveModel.TestCase.settings = settings(
-    max_examples=150, stateful_step_count=60, deadline=None, print_blob=True
+    max_examples=150, stateful_step_count=60, print_blob=True
 )
 TestAgainstNaiveModel = AgainstNaiveModel.TestCase

@@ -246,7 +246,7 @@ class TestFlows:
         assert flows[0]["dst"] == str(ip_address(RECEIVER.address))
         assert flows[0]["ports"] == ["0000000000000001:40"]
 
-    @settings(max_examples=60, deadline=None)
+    @settings(max_examples=60)
     @given(data=st.data())
     def test_filters_and_pages_select_from_them(
         self, bench: EngineBench, data: st.DataObject

@@ -117,7 +117,7 @@ class Model(Recorded):
                 assert any(gap.from_s <= wall_s <= gap.to_s for gap in told), (run, event, told)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(
     st.lists(st.tuples(st.sampled_from(ACTIONS), st.integers(0, 10**6)), min_size=20, max_size=60)
 )

@@ -460,6 +460,4 @@ class AnyHistory(RuleBasedStateMachine):
 
 
 TestAnyHistory = AnyHistory.TestCase
-TestAnyHistory.settings = hypothesis_settings(
-    max_examples=60, stateful_step_count=40, deadline=None
-)
+TestAnyHistory.settings = hypothesis_settings(max_examples=60, stateful_step_count=40)

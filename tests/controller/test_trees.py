@@ -62,7 +62,6 @@ path_ids = st.integers(0, N_PATH_IDS - 1)
 
 
 @given(wirings(), path_ids)
-@settings(deadline=None)
 def test_paths_are_symmetric_and_shortest_in_any_fabric(wiring: Wiring, path_id: int) -> None:
     trees = Trees(wiring.links, wiring.edges)
     distances = dict(nx.all_pairs_shortest_path_length(graph(wiring.links)))
@@ -77,7 +76,6 @@ def test_paths_are_symmetric_and_shortest_in_any_fabric(wiring: Wiring, path_id:
 
 
 @given(wirings(), path_ids, st.data())
-@settings(deadline=None)
 def test_a_lost_switch_moves_only_what_led_over_it_in_any_rooted_fabric(
     wiring: Wiring, path_id: int, data: st.DataObject
 ) -> None:
@@ -103,7 +101,6 @@ def test_a_lost_switch_moves_only_what_led_over_it_in_any_rooted_fabric(
 
 
 @given(wirings(), path_ids, st.data())
-@settings(deadline=None)
 def test_distrusted_switches_are_gone_round_where_that_is_possible(
     wiring: Wiring, path_id: int, data: st.DataObject
 ) -> None:
@@ -123,7 +120,6 @@ def test_distrusted_switches_are_gone_round_where_that_is_possible(
 
 
 @given(wirings(), path_ids, st.data())
-@settings(deadline=None)
 def test_doubtful_links_are_gone_round_where_that_is_possible(
     wiring: Wiring, path_id: int, data: st.DataObject
 ) -> None:
@@ -216,7 +212,7 @@ def test_parallel_links_draw_the_path_ids_and_the_loss_of_one_moves_only_its_own
 
 
 @given(st.randoms(use_true_random=False))
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 def test_the_order_in_which_links_are_found_does_not_matter(order: Random) -> None:
     wiring = fat_tree(4)
     shuffled = wiring.links.copy()

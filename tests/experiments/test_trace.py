@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.measure.trace import FULL_FRAME_BYTES, KINDS, QueueTrace, parse
+from experiments.measure.trace import KINDS, QueueTrace, parse
+from testbed.shaping import FULL_FRAME_BYTES
 
 RATE_BPS = 8e9  # drains one byte per nanosecond
 
