@@ -131,11 +131,16 @@ impl Layer {
     ) -> Option<()> {
         let (Arrival { pair, port, .. }, hello) = (arrival, greeting.hello);
         let peer = self.peers.get_mut(&pair)?;
-        let asked = peer.asked.take_if(|asked| asked.hello.session == hello.session)?;
+        let Some(asked) = peer.asked.take_if(|asked| asked.hello.session == hello.session) else {
+            // It is late, or the second one, as the probe was sent again.
+            let probe = peer.was_asked.filter(|probe| probe.session == hello.session)?;
+            return self.key.verify(&pair, greeting.covered, Some(&probe.nonce), &greeting.code).ok();
+        };
         if self.key.verify(&pair, greeting.covered, Some(&asked.hello.nonce), &greeting.code).is_err() {
             peer.asked = Some(asked);
             return None;
         }
+        peer.was_asked = Some(asked.hello);
         if asked.tries == 1 {
             let rtt = now.since(asked.at);
             peer.scheduler.on_round_trip_time(now, rtt);
@@ -201,8 +206,11 @@ impl Layer {
             self.agenda.remove((*pair, Role::Incoming(flow)));
         }
         self.held_bytes -= held - peer.held_bytes;
-        let asked = peer.asked.take().map(|asked| asked.hello.session);
-        for session in peer.link.sessions.drain(..).map(|session| session.ours).chain(asked) {
+        let asked = peer.asked.take().map(|asked| asked.hello);
+        peer.was_asked = asked.or(peer.was_asked);
+        for session in
+            peer.link.sessions.drain(..).map(|session| session.ours).chain(asked.map(|hello| hello.session))
+        {
             self.sessions.remove(&session);
         }
         (peer.link.sending, peer.answered, peer.unheard) = (None, None, None);
@@ -220,9 +228,9 @@ impl Layer {
             if asked.at + ASK_AGAIN * asked.tries <= now {
                 if asked.tries >= TRIES && peer.up && peer.heard > asked.since {
                     // It is there, and only its answers are lost.
-                    let session = asked.hello.session;
-                    (peer.asked, peer.rekey) = (None, now + SWEEP);
-                    self.sessions.remove(&session);
+                    let hello = asked.hello;
+                    (peer.asked, peer.was_asked, peer.rekey) = (None, Some(hello), now + SWEEP);
+                    self.sessions.remove(&hello.session);
                     return self.rearm(pair);
                 }
                 if asked.tries >= TRIES {

@@ -69,6 +69,8 @@ pub(super) struct Peer {
     pub(super) fixed: bool,
     pub(super) up: bool,
     pub(super) asked: Option<Asked>,
+    /// The last probe whose answer has come, or is not waited for any more.
+    pub(super) was_asked: Option<Hello>,
     /// The last probe that was answered, and how.
     pub(super) answered: Option<(Hello, Hello)>,
     pub(super) refused_until: Option<Time>,
@@ -162,6 +164,7 @@ impl Peer {
             fixed: false,
             up: false,
             asked: None,
+            was_asked: None,
             answered: None,
             refused_until: None,
             rekey: now,

@@ -190,6 +190,19 @@ fn packets_reach_a_peer_as_they_were_sent() {
 }
 
 #[test]
+fn answers_that_are_late_are_nobody_elses() {
+    // The probe is sent again after 50 ms, and again after 100 more.
+    for (delay, up) in [(40, true), (100, true), (200, false)] {
+        let mut hosts = Hosts::new(&[config(), config()]);
+        hosts.delay = Box::new(move || delay * MS);
+        hosts.look_for(1, 2, false);
+        hosts.run(Duration::from_secs(2));
+        assert_eq!(!hosts.events.is_empty(), up, "{delay} ms");
+        assert_eq!(hosts.counters(1).refused, 0, "{delay} ms");
+    }
+}
+
+#[test]
 fn hosts_with_another_key_and_those_who_are_silent_are_no_peers() {
     let other = Config { key: [8; KEY_BYTES], ..config() };
     let mut hosts = Hosts::new(&[config(), other]);
