@@ -101,7 +101,7 @@ LOADS = {"incast": Load(SENDERS, SENDERS * 32), "single": Load(1, 100)}
 PROGRAMS = (
     Redis("get", connections=1, size_bytes=100, requests=3000),
     Redis("get", connections=50, size_bytes=100, requests=20_000),
-    ConnectionEach(connections=8, size_bytes=1000),
+    ConnectionEach(connections=8, size_bytes=64),
     KeepAlive(connections=16, size_bytes=25_000),
 )
 """What the receiver runs, against a server at the first sender."""
