@@ -31,7 +31,8 @@ _BOOT_TIMEOUT_S = 120.0
 _STOP_TIMEOUT_S = 10.0
 
 # $1 the tree, $2 an empty folder to put the machine's root on, $3 a folder that it sees as /mnt.
-# Sysctls outside of the network's belong to the whole kernel, so they are read-only.
+# Sysctls outside of the network's belong to the whole kernel, so they are read-only. Anybody may
+# open the device of TUN, as udev has it.
 _BOOT = """
 mount --make-rprivate /
 mount -t tmpfs -o mode=0755 written "$2"
@@ -47,10 +48,11 @@ mount -t cgroup2 cgroup2 "$r/sys/fs/cgroup"
 mount -t tmpfs -o mode=0755 run "$r/run"
 mount -t tmpfs -o mode=0755 dev "$r/dev"
 mkdir -p "$r/dev/net" "$r/dev/pts" "$r/dev/shm"
-for device in null zero full random urandom tty net/tun; do
+for device in null zero full random urandom tty; do
     touch "$r/dev/$device"
     mount --bind "/dev/$device" "$r/dev/$device"
 done
+mknod -m 0666 "$r/dev/net/tun" c 10 200
 mount -t devpts -o newinstance,ptmxmode=0666,mode=0620 devpts "$r/dev/pts"
 ln -s pts/ptmx "$r/dev/ptmx"
 mount --bind "$3" "$r/mnt"
