@@ -111,7 +111,10 @@ pub(crate) fn check(done: libc::c_int) -> io::Result<()> {
 
 fn advice(error: &io::Error) -> &'static str {
     match error.raw_os_error() {
-        Some(libc::EPERM | libc::EACCES) => {
+        Some(libc::EACCES) => {
+            "; run it as root, or let anybody open it, as udev does: chmod 666 /dev/net/tun"
+        }
+        Some(libc::EPERM) => {
             "; run it as root, or with the capability CAP_NET_ADMIN, or in a network namespace of your own: unshare --user --map-root-user --net"
         }
         Some(libc::EBUSY) => {
