@@ -119,6 +119,8 @@ class Wire:
             batch += [
                 f"addr flush dev {end}",
                 f"link set {end} master {_BRIDGE} mtu {_CORE_MTU} up",
+                # Until the controller has seen that this is a link, it floods to both ends.
+                f"link set {end} type bridge_slave learning off",
             ]
         batch.append(f"link set {_BRIDGE} mtu {_CORE_MTU} up")
         run_command(["ip", "-batch", "-"], pid=pid, stdin="\n".join(batch) + "\n")
