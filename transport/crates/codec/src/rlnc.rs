@@ -222,7 +222,7 @@ impl Decoder {
         while self.lowest < number {
             let Some(first) = self.known.pop_front() else {
                 self.lowest = number;
-                return;
+                break;
             };
             if let Some(bytes) = first {
                 self.known_bytes -= bytes.len();
@@ -233,6 +233,10 @@ impl Decoder {
             self.lowest += 1;
             // It is the first of all, so that only what is solved for it knows it.
             self.equations.retain_mut(|equation| equation.coefficients.remove(0) == 0);
+        }
+        if self.known.is_empty() {
+            // It may be idle for long.
+            self.spare = Vec::new();
         }
     }
 

@@ -424,6 +424,9 @@ impl Layer {
             let patience = Patience::NONE;
             let one = Incoming { key: None, receiver, reported, patience, used: now, armed: None };
             peer.incoming.insert(flow, one);
+            // Flows are looked through now and then.
+            let due = peer.due();
+            arm(&mut self.agenda, (pair, Role::Peer), &mut peer.armed, due);
         }
         let Some(peer) = self.peers.get_mut(&pair) else { return };
         let Some(incoming) = peer.incoming.get_mut(&flow) else { return };
@@ -473,11 +476,6 @@ impl Layer {
         peer.held_bytes = peer.held_bytes + held_now - held;
         self.held_bytes = self.held_bytes + held_now - held;
         while self.held_bytes > self.config.max_held_bytes && self.evict(pair, deliver) {}
-        if let Some(peer) = self.peers.get_mut(&pair).filter(|peer| peer.armed.is_none()) {
-            // Flows are looked through now and then.
-            let due = peer.due();
-            arm(&mut self.agenda, (pair, Role::Peer), &mut peer.armed, due);
-        }
     }
 
     /// Forgets the incoming flow that was used least recently. What waits in it is handed on. False: there is none.

@@ -10,6 +10,7 @@
 
 use std::time::Duration;
 
+use super::sender::LossRate;
 use crate::Time;
 
 /// Of more packets than this, what is true of so many is true as nearly as a float can say.
@@ -29,6 +30,11 @@ const NEGLIGIBLE: f64 = 1e-4;
 pub fn is_negligible(loss: f64) -> bool {
     loss < NEGLIGIBLE
 }
+
+/// What one packet more counts in what is lost at long round trips, and at short ones.
+const LOSS_WEIGHT: f64 = 1.0 / 512.0;
+/// A queue loses packets if so many times as many are lost where round trips are long.
+const LOSSY: f64 = 2.0;
 
 /// A round trip that is so many times the shortest one is that of a long queue.
 const STRETCH: f64 = 3.0;
@@ -109,6 +115,9 @@ pub struct Scheduler {
     policy: Policy,
     queue: f64,
     round_trips: RoundTrips,
+    /// What is lost where round trips are short, and where they are long.
+    lost_at_short: LossRate,
+    lost_at_long: LossRate,
 }
 
 /// The range of a path's round trips, of late: the shortest ones are without a queue, the long ones with a full one.
@@ -156,7 +165,9 @@ impl RoundTrips {
 impl Scheduler {
     /// One that has sent nothing yet.
     pub fn new(policy: Policy) -> Self {
-        Scheduler { policy, queue: policy.least_queue, round_trips: RoundTrips::default() }
+        let lost = LossRate::new(0.0, LOSS_WEIGHT);
+        let round_trips = RoundTrips::default();
+        Scheduler { policy, queue: policy.least_queue, round_trips, lost_at_short: lost, lost_at_long: lost }
     }
 
     /// c1: coded packets that follow a window of so many packets, of which each is lost with probability `loss`. `length` is that of a coded packet, as a
@@ -198,10 +209,21 @@ impl Scheduler {
         self.policy.heeds_queues && is_negligible(loss)
     }
 
-    /// A packet was acknowledged after this time. Whether what was lost before it was a queue's.
+    /// A packet was acknowledged after this time. Whether that is long, as it is behind a queue, or where a host was busy.
     pub fn on_round_trip_time(&mut self, now: Time, rtt: Duration) -> bool {
         self.round_trips.on_sample(now, rtt);
         self.policy.heeds_queues && self.round_trips.is_long(rtt)
+    }
+
+    /// Of so many packets, so many were lost, while round trips were long or not.
+    pub fn on_packets(&mut self, sent: u64, lost: u64, long: bool) {
+        let rate = if long { &mut self.lost_at_long } else { &mut self.lost_at_short };
+        rate.on_packets(sent, lost);
+    }
+
+    /// Whether a queue loses packets: more are lost where round trips are long. What a path loses by itself, it loses then and otherwise.
+    pub fn is_queue_lossy(&self) -> bool {
+        self.lost_at_long.value() > LOSSY * self.lost_at_short.value()
     }
 
     /// What packets of this length count.

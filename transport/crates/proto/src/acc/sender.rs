@@ -156,7 +156,9 @@ pub struct Sender {
     seed: u8,
     /// Losses are the path's way to say that too much is sent.
     congested: bool,
-    /// What is told of has met a long queue.
+    /// What is told of has met a long round trip.
+    long: bool,
+    /// It has met a queue that loses packets.
     queued: bool,
     /// What was sent in this round trip, and coded, in packets.
     sent: f64,
@@ -180,6 +182,7 @@ impl Sender {
             loss: LossRate::new(loss, WEIGHT),
             seed: 0,
             congested: false,
+            long: false,
             queued: false,
             sent: 0.0,
             coded: 0.0,
@@ -264,12 +267,14 @@ impl Sender {
             lost: last.lost.max(feedback.lost),
         };
         // The end of a burst that has filled the queue is told of by what follows, which may find it empty.
-        let after_queued = self.queued;
+        let after_long = self.long;
         if let Some(rtt) = rtt {
-            self.queued = scheduler.on_round_trip_time(now, rtt);
+            self.long = scheduler.on_round_trip_time(now, rtt);
         }
-        let loss = self.loss.value();
-        let queued = self.queued || after_queued;
+        let long = self.long || after_long;
+        scheduler.on_packets(newly_sent, losses, long);
+        self.queued = self.long && scheduler.is_queue_lossy();
+        let (loss, queued) = (self.loss.value(), long && scheduler.is_queue_lossy());
         let (sent, lost) = if queued { (0, 0) } else { (newly_sent, losses) };
         self.loss.on_packets(sent, lost);
         let told = Told { sent, lost, rtt };
@@ -338,7 +343,10 @@ impl Sender {
         let Some(Kept { bytes, .. }) = self.kept.pop_front() else { return false };
         self.base += 1;
         self.held_bytes -= bytes.len();
-        if self.spare.len() < MOST_SPARE {
+        if self.kept.is_empty() {
+            // Many flows are idle most of the time.
+            self.spare = Vec::new();
+        } else if self.spare.len() < MOST_SPARE {
             self.spare.push(bytes);
         }
         true
@@ -490,7 +498,7 @@ mod tests {
             sender.on_packet(at(300), b"one of a burst");
         }
         // Ten of them fill the queue, the others find it full.
-        assert_eq!(told(&mut sender, 5300, 11, 11, 0).sent, 0);
+        assert_eq!(told(&mut sender, 5300, 11, 11, 0).sent, 10);
         sender.on_packet(at(5400), b"after it");
         let after = told(&mut sender, 5700, 11, 22, 10);
         assert_eq!((after.sent, after.lost, sender.loss()), (0, 0, 0.0));
@@ -522,6 +530,31 @@ mod tests {
         sender.on_packet(at(5800), b"much later");
         sender.on_packet(at(5800), b"one more");
         assert!(told(&mut sender, 6100, 11, 24, 11) > 0, "a short round trip: the path has lost it");
+    }
+
+    #[test]
+    fn a_path_that_loses_as_much_where_round_trips_are_short_is_no_queue() {
+        let mut sender = Sender::new(Strategy::Complementary(Policy::default()), 0.01);
+        let (mut scheduler, mut coded) = (scheduler(), Vec::new());
+        let (mut us, mut number, mut lost, mut left_to_tcp) = (0, 0, 0, 0);
+        // Half of the round trips are long, as a host is busy. One packet in 50 is lost, then and otherwise.
+        for turn in 0..2000 {
+            let at = |us: u64| Time::from_nanos(us * 1000);
+            let rtt = if turn % 20 < 10 { 300 } else { 2300 };
+            for _ in 0..5 {
+                sender.on_packet(at(us), b"some");
+            }
+            us += rtt;
+            number += 5;
+            lost += u64::from(turn % 10 == 5);
+            let feedback = Feedback { next: number, through: number, lost };
+            sender.on_feedback(at(us), feedback, &mut scheduler, &mut coded);
+            left_to_tcp += usize::from(turn >= 1000 && !sender.waits());
+            us += 100;
+        }
+        assert!(!scheduler.is_queue_lossy());
+        assert_eq!(left_to_tcp, 0);
+        assert!(sender.loss() > 0.01, "all of it is the path's: {}", sender.loss());
     }
 
     #[test]
