@@ -44,6 +44,10 @@ const UNTIL_FORGOTTEN: Duration = Duration::from_secs(100);
 /// What a flow may have that has nothing under way: its two ends, and their places among others.
 const OF_IDLE_FLOW_BYTES: usize = 8 << 10;
 
+/// What two layers may have that know of no flow: tables, which have grown for as many as there were at once. With 4,000 flows it is exceeded
+/// by 100 bytes that each leaves.
+const EMPTY_BYTES: usize = 640 << 10;
+
 fn address(n: usize) -> IpAddr {
     [10, 0, 0, n as u8 + 1].into()
 }
@@ -184,8 +188,7 @@ fn allocated() -> usize {
 #[test]
 fn flows_that_come_and_go_leave_nothing_and_idle_ones_have_little() {
     let mut hosts = Hosts::new();
-    let mut after = Vec::new();
-    for wave in 0..10 {
+    for wave in 0..20 {
         let before = allocated();
         hosts.wave(1000 + wave * FLOWS);
         hosts.run(Duration::from_secs(2));
@@ -198,8 +201,6 @@ fn flows_that_come_and_go_leave_nothing_and_idle_ones_have_little() {
         assert_eq!((hosts.flows(), hosts.held_bytes()), (0, 0));
         // What these keep for what is under way next.
         (hosts.out, hosts.under_way) = Default::default();
-        after.push(allocated());
+        assert!(allocated() < EMPTY_BYTES, "wave {wave}: {} bytes", allocated());
     }
-    // The first ones make room for so many flows.
-    assert!(after[9] <= after[5] + 1024, "{after:?}");
 }
