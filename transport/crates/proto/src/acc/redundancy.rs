@@ -10,7 +10,6 @@
 
 use std::time::Duration;
 
-use super::sender::LossRate;
 use crate::Time;
 
 /// Of more packets than this, what is true of so many is true as nearly as a float can say.
@@ -31,10 +30,12 @@ pub fn is_negligible(loss: f64) -> bool {
     loss < NEGLIGIBLE
 }
 
-/// What one packet more counts in what is lost at long round trips, and at short ones.
-const LOSS_WEIGHT: f64 = 1.0 / 512.0;
+/// What is lost at long round trips, and at short ones, is that of about so many packets.
+const LOSSES_WEIGHT: f64 = 1.0 / 1024.0;
 /// A queue loses packets if so many times as many are lost where round trips are long.
 const LOSSY: f64 = 2.0;
+/// As if so many more had been lost at short ones: these may be few.
+const UNSEEN: f64 = 2.0;
 
 /// A round trip that is so many times the shortest one is that of a long queue.
 const STRETCH: f64 = 3.0;
@@ -116,8 +117,23 @@ pub struct Scheduler {
     queue: f64,
     round_trips: RoundTrips,
     /// What is lost where round trips are short, and where they are long.
-    lost_at_short: LossRate,
-    lost_at_long: LossRate,
+    at_short: Losses,
+    at_long: Losses,
+}
+
+/// How many packets were sent of late, and how many of them were lost.
+#[derive(Clone, Copy, Debug, Default)]
+struct Losses {
+    sent: f64,
+    lost: f64,
+}
+
+impl Losses {
+    fn on_packets(&mut self, sent: u64, lost: u64) {
+        let stays = (1.0 - LOSSES_WEIGHT).powi(sent.min(100_000) as i32);
+        self.sent = self.sent * stays + sent as f64;
+        self.lost = self.lost * stays + lost.min(sent) as f64;
+    }
 }
 
 /// The range of a path's round trips, of late: the shortest ones are without a queue, the long ones with a full one.
@@ -165,9 +181,8 @@ impl RoundTrips {
 impl Scheduler {
     /// One that has sent nothing yet.
     pub fn new(policy: Policy) -> Self {
-        let lost = LossRate::new(0.0, LOSS_WEIGHT);
-        let round_trips = RoundTrips::default();
-        Scheduler { policy, queue: policy.least_queue, round_trips, lost_at_short: lost, lost_at_long: lost }
+        let (round_trips, none) = (RoundTrips::default(), Losses::default());
+        Scheduler { policy, queue: policy.least_queue, round_trips, at_short: none, at_long: none }
     }
 
     /// c1: coded packets that follow a window of so many packets, of which each is lost with probability `loss`. `length` is that of a coded packet, as a
@@ -217,13 +232,14 @@ impl Scheduler {
 
     /// Of so many packets, so many were lost, while round trips were long or not.
     pub fn on_packets(&mut self, sent: u64, lost: u64, long: bool) {
-        let rate = if long { &mut self.lost_at_long } else { &mut self.lost_at_short };
-        rate.on_packets(sent, lost);
+        let losses = if long { &mut self.at_long } else { &mut self.at_short };
+        losses.on_packets(sent, lost);
     }
 
-    /// Whether a queue loses packets: more are lost where round trips are long. What a path loses by itself, it loses then and otherwise.
+    /// Whether a queue loses packets: surely more are lost where round trips are long. What a path loses by itself, it loses then and otherwise.
     pub fn is_queue_lossy(&self) -> bool {
-        self.lost_at_long.value() > LOSSY * self.lost_at_short.value()
+        let otherwise = (self.at_short.lost + UNSEEN) * self.at_long.sent;
+        self.at_long.lost * self.at_short.sent > LOSSY * otherwise
     }
 
     /// What packets of this length count.

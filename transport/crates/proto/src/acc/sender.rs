@@ -488,6 +488,8 @@ mod tests {
     fn the_end_of_a_burst_that_fills_the_queue_is_the_queues_loss_though_the_next_packet_finds_it_empty() {
         let mut sender = Sender::new(Strategy::Complementary(Policy::default()), 0.0);
         let (mut scheduler, mut coded) = (scheduler(), Vec::new());
+        // Most packets meet no queue, and none of them is lost.
+        scheduler.on_packets(1000, 0, false);
         let at = |us: u64| Time::from_nanos(us * 1000);
         let mut told = |sender: &mut Sender, us, next, through, lost| {
             sender.on_feedback(at(us), Feedback { next, through, lost }, &mut scheduler, &mut coded)
@@ -511,6 +513,8 @@ mod tests {
     fn what_a_full_queue_loses_is_left_to_tcp_whatever_the_path_loses_besides() {
         let mut sender = Sender::new(Strategy::Complementary(Policy::default()), 0.01);
         let (mut scheduler, mut coded) = (scheduler(), Vec::new());
+        // Most packets meet no queue, and none of them is lost.
+        scheduler.on_packets(1000, 0, false);
         let at = |us: u64| Time::from_nanos(us * 1000);
         let mut told = |sender: &mut Sender, us, next, through, lost| {
             sender.on_feedback(at(us), Feedback { next, through, lost }, &mut scheduler, &mut coded);
