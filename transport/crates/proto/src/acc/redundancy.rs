@@ -30,12 +30,10 @@ pub fn is_negligible(loss: f64) -> bool {
     loss < NEGLIGIBLE
 }
 
-/// What is lost at long round trips, and at short ones, is that of about so many packets.
-const LOSSES_WEIGHT: f64 = 1.0 / 1024.0;
+/// What is lost at long round trips, and at short ones, is that of about so many packets: where one in a hundred is lost, of enough losses.
+const LOSSES_WEIGHT: f64 = 1.0 / 8192.0;
 /// A queue loses packets if so many times as many are lost where round trips are long.
-const LOSSY: f64 = 2.0;
-/// As if so many more had been lost at short ones: these may be few.
-const UNSEEN: f64 = 2.0;
+const LOSSY: f64 = 3.0;
 
 /// A round trip that is so many times the shortest one is that of a long queue.
 const STRETCH: f64 = 3.0;
@@ -236,10 +234,10 @@ impl Scheduler {
         losses.on_packets(sent, lost);
     }
 
-    /// Whether a queue loses packets: surely more are lost where round trips are long. What a path loses by itself, it loses then and otherwise.
+    /// Whether a queue loses packets: far more are lost where round trips are long. What a path loses by itself, it loses then and otherwise.
+    /// It does as long as nothing was lost otherwise.
     pub fn is_queue_lossy(&self) -> bool {
-        let otherwise = (self.at_short.lost + UNSEEN) * self.at_long.sent;
-        self.at_long.lost * self.at_short.sent > LOSSY * otherwise
+        self.at_long.lost * self.at_short.sent > LOSSY * self.at_short.lost * self.at_long.sent
     }
 
     /// What packets of this length count.
