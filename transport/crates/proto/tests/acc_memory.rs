@@ -123,7 +123,7 @@ impl Hosts {
         self.collect(from);
         while let Some((to, mut datagram)) = self.under_way.pop_front() {
             self.sent += 1;
-            if self.sent % 50 == 0 {
+            if self.sent.is_multiple_of(50) {
                 continue;
             }
             let arrival = Arrival { pair: pair(to), port: DEFAULT_PORT, ecn: Codepoint::NotEct };
