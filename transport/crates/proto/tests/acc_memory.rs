@@ -36,6 +36,9 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
+/// Of IPv4 and TCP, without length, hosts and ports.
+const HEADERS: [u8; 40] =
+    *b"E\0\0\0\0\0\x40\0\x40\x06\0\0\x0a\0\0\0\x0a\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x50\x10\0\0\0\0\0\0";
 const FLOWS: u16 = 200;
 const PACKETS: usize = 100;
 const DATA_BYTES: usize = 1300;
@@ -86,33 +89,12 @@ impl Hosts {
 
     /// A packet of a connection, with these ports.
     fn send(&mut self, from: usize, ports: [u16; 2], data: usize) {
-        let mut packet = vec![
-            0x45,
-            0,
-            0,
-            0,
-            0,
-            0,
-            0x40,
-            0,
-            64,
-            6,
-            0,
-            0,
-            10,
-            0,
-            0,
-            from as u8 + 1,
-            10,
-            0,
-            0,
-            2 - from as u8,
-        ];
-        packet[2..4].copy_from_slice(&((40 + data) as u16).to_be_bytes());
-        packet.extend(ports.map(u16::to_be_bytes).concat());
-        packet.extend([0, 0, 0, 0, 0, 0, 0, 0, 0x50, 0x10, 0, 0, 0, 0, 0, 0]);
-        packet.resize(40 + data, 9);
-        let (head, rest) = packet.split_at(40);
+        let mut packet = HEADERS.to_vec();
+        packet[2..4].copy_from_slice(&((HEADERS.len() + data) as u16).to_be_bytes());
+        (packet[15], packet[19]) = (from as u8 + 1, 2 - from as u8);
+        packet[20..24].copy_from_slice(&ports.map(u16::to_be_bytes).concat());
+        packet.resize(HEADERS.len() + data, 9);
+        let (head, rest) = packet.split_at(HEADERS.len());
         let look = Look::at(head).expect("it is a packet of IP");
         assert!(self.layers[from].send(self.now, &look, head, rest, &mut self.out));
         self.carry(from);
@@ -166,7 +148,7 @@ impl Hosts {
         self.layers.iter().map(Layer::held_bytes).sum()
     }
 
-    /// Connections that begin, and answers over them, packet by packet.
+    /// Connections that begin, and what one host sends over them to the other.
     fn wave(&mut self, first_port: u16) {
         for _ in 0..PACKETS {
             for port in first_port..first_port + FLOWS {

@@ -30,7 +30,7 @@ pub fn is_negligible(loss: f64) -> bool {
     loss < NEGLIGIBLE
 }
 
-/// What is lost at long round trips, and at short ones, is that of about so many packets: where one in a hundred is lost, of enough losses.
+/// What one packet more counts in the losses at long round trips, and at short ones: where 1 % is lost, about 80 losses count.
 const LOSSES_WEIGHT: f64 = 1.0 / 8192.0;
 /// A queue loses packets if so many times as many are lost where round trips are long.
 const LOSSY: f64 = 3.0;
@@ -114,7 +114,7 @@ pub struct Scheduler {
     policy: Policy,
     queue: f64,
     round_trips: RoundTrips,
-    /// What is lost where round trips are short, and where they are long.
+    /// Losses at short round trips, and at long ones.
     at_short: Losses,
     at_long: Losses,
 }
@@ -234,8 +234,8 @@ impl Scheduler {
         losses.on_packets(sent, lost);
     }
 
-    /// Whether a queue loses packets: far more are lost where round trips are long. What a path loses by itself, it loses then and otherwise.
-    /// It does as long as nothing was lost otherwise.
+    /// Whether a queue loses packets: far more of them are lost at long round trips than at short ones, or nothing at all at short ones. What a path
+    /// loses by itself, it loses at both.
     pub fn is_queue_lossy(&self) -> bool {
         self.at_long.lost * self.at_short.sent > LOSSY * self.at_short.lost * self.at_long.sent
     }

@@ -156,9 +156,9 @@ pub struct Sender {
     seed: u8,
     /// Losses are the path's way to say that too much is sent.
     congested: bool,
-    /// What is told of has met a long round trip.
+    /// The last report that told of something new came after a long round trip.
     long: bool,
-    /// It has met a queue that loses packets.
+    /// The same, and the path's queue loses packets.
     queued: bool,
     /// What was sent in this round trip, and coded, in packets.
     sent: f64,
@@ -273,8 +273,9 @@ impl Sender {
         }
         let long = self.long || after_long;
         scheduler.on_packets(newly_sent, losses, long);
-        self.queued = self.long && scheduler.is_queue_lossy();
-        let (loss, queued) = (self.loss.value(), long && scheduler.is_queue_lossy());
+        let is_queue_lossy = scheduler.is_queue_lossy();
+        self.queued = self.long && is_queue_lossy;
+        let (loss, queued) = (self.loss.value(), long && is_queue_lossy);
         let (sent, lost) = if queued { (0, 0) } else { (newly_sent, losses) };
         self.loss.on_packets(sent, lost);
         let told = Told { sent, lost, rtt };
