@@ -188,7 +188,6 @@ def run(
     losses_pct: Sequence[float],
     rounds: Mapping[str, int],
     repeats: int,
-    programs: Sequence[App] = PROGRAMS,
 ) -> Figures:
     """Measure; see ``experiments.bench``. ``regulation`` is one of REGULATIONS, ``rounds`` are the
     blocks of a run of each load."""
@@ -204,7 +203,7 @@ def run(
         for number, pct, line in product(range(1, repeats + 1), losses_pct, LINES):
             what = f"{regulation}_{pct:g}_{line}"
             try:
-                found = _turn(bed, wire, pct / 100, line, rounds, programs, stage, seed=number)
+                found = _turn(bed, wire, pct / 100, line, rounds, stage, seed=number)
             except (AppError, CommandError, ProgramError, TimeoutError) as error:
                 failed.append(f"{what}, turn {number}")
                 progress(f"{what}, turn {number}: {error}")
@@ -212,9 +211,9 @@ def run(
             samples.setdefault(what, []).append(found)
             progress(f"{what}, turn {number} of {repeats}: {_in_words(found)}")
     figures = {
-        f"{PREFIX}_{what}_{name}": median(one[name] for one in taken)
+        f"{PREFIX}_{what}_{name}": median(one[name] for one in taken if name in one)
         for what, taken in samples.items()
-        for name in taken[0]
+        for name in dict.fromkeys(name for one in taken for name in one)
     }
     if failed:
         raise Incomplete(figures, failed)
@@ -237,7 +236,6 @@ def _turn(
     loss: float,
     line: str,
     rounds: Mapping[str, int],
-    programs: Sequence[App],
     stage: Stage,
     seed: int,
 ) -> Figures:
@@ -257,7 +255,7 @@ def _turn(
         for name, load in LOADS.items():
             of = _measure(bed, load, rounds[name])
             found |= {f"{name}_{key}": value for key, value in of.items()}
-        for app in programs:
+        for app in PROGRAMS:
             found |= _of_program(app, stage)
         found["frames_lost"] = wire.lost()
     return found
@@ -298,12 +296,13 @@ def _measure(bed: Bed, load: Load, rounds: int) -> Figures:
 
 def _of_program(app: App, stage: Stage) -> Figures:
     played = stage.play(Workload(app))
-    result = played.result
-    return {
-        f"{app.name}_{app.unit}": result.throughput,
-        f"{app.name}_p99_ms": result.p99_ms or 0.0,
+    figures = {
+        f"{app.name}_{app.unit}": played.result.throughput,
         f"{app.name}_timeouts": float(played.timeouts),
     }
+    if played.result.p99_ms is not None:
+        figures[f"{app.name}_p99_ms"] = played.result.p99_ms
+    return figures
 
 
 def _blocks(bed: Bed, spec: IncastSpec, log: Path) -> list[dict[str, Any]]:
