@@ -118,6 +118,19 @@ def _change_pct(figures: Mapping[str, Any], cell: str, line: str) -> float | Non
     return 100 * (ours / theirs - 1) if ours and theirs else None
 
 
+def _of_one_link(
+    figures: Mapping[str, Any], regulation: str, pct: str, name: str
+) -> tuple[float, str] | None:
+    """A figure with a protected link, in % of that with one link, and both in words."""
+    raw, protected = (
+        figures.get(f"{edges.PREFIX}_{regulation}_{pct}_{line}_{name}") for line in edges.LINES
+    )
+    if not raw or not protected:
+        return None
+    share = 100 * protected / raw
+    return share, f"{share:.1f} ({protected:,.1f} / {raw:,.1f})"
+
+
 def _checks(figures: Mapping[str, Any]) -> Iterator[Check]:
     void = set(_void(figures))
 
@@ -152,24 +165,14 @@ def _checks(figures: Mapping[str, Any]) -> Iterator[Check]:
         holds = rises_and_falls(steps)
         yield check("coded packets a second", rates, bound, holds, following.PREFIX)
     for regulation, (pct, most) in product(edges.REGULATIONS, _MOST_OF_EDGES.items()):
-        raw, protected = (
-            figures.get(f"{edges.PREFIX}_{regulation}_{pct}_{line}_single{_MEAN}")
-            for line in edges.LINES
-        )
-        if raw and protected:
-            share = 100 * protected / raw
+        if of_one := _of_one_link(figures, regulation, pct, f"single{_MEAN}"):
+            share, measured = of_one
             name = f"edges, {regulation}: time of one sender's blocks at {pct} %, % of one link's"
-            measured = f"{share:.1f} ({protected:.1f} / {raw:.1f})"
             yield check(name, measured, f"at most {most}", share <= most)
     for regulation, app in product(edges.REGULATIONS, edges.PROGRAMS):
-        raw, protected = (
-            figures.get(f"{edges.PREFIX}_{regulation}_0_{line}_{app.name}_{app.unit}")
-            for line in edges.LINES
-        )
-        if raw and protected:
-            share = 100 * protected / raw
+        if of_one := _of_one_link(figures, regulation, "0", f"{app.name}_{app.unit}"):
+            (share, measured), least = of_one, 100 - _MOST_COST_PCT
             name = f"edges, {regulation}: {app.name} at 0 %, % of one link's"
-            measured, least = f"{share:.1f} ({protected:,.0f} / {raw:,.0f})", 100 - _MOST_COST_PCT
             yield check(name, measured, f"at least {least}", share >= least)
     for end in ("sender", "receiver"):
         name = f"{speed.PREFIX}_acc_{end}_gbps_per_core"
