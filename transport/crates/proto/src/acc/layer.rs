@@ -387,6 +387,9 @@ impl Layer {
         let mut coded = std::mem::take(&mut self.coded);
         let told = sender.on_feedback(now, feedback, &mut peer.scheduler, &mut coded);
         peer.loss.on_packets(told.sent, told.lost);
+        if told.queued {
+            peer.loss.limit(peer.scheduler.loss_without_queue());
+        }
         peer.link.write_coded(report.flow, &mut coded, out);
         self.coded = coded;
         let turn = (pair, Role::Outgoing(report.flow));

@@ -34,6 +34,11 @@ pub fn is_negligible(loss: f64) -> bool {
 const LOSSES_WEIGHT: f64 = 1.0 / 8192.0;
 /// A queue loses packets if so many times as many are lost where round trips are long.
 const LOSSY: f64 = 3.0;
+/// And if chance alone would put so many of the losses there once in ten times at most: of a path that is young, little is known.
+const LEAST_EVIDENCE: f64 = std::f64::consts::LN_10;
+/// What is known of the losses at short round trips of any path, before the first packet: a flow that begins fills a queue, and may lose packets of
+/// it, after a few packets at short ones.
+const PRESUMED: Losses = Losses { sent: 100.0, lost: 1.0 };
 
 /// A round trip that is so many times the shortest one is that of a long queue.
 const STRETCH: f64 = 3.0;
@@ -234,10 +239,20 @@ impl Scheduler {
         losses.on_packets(sent, lost);
     }
 
-    /// Whether a queue loses packets: far more of them are lost at long round trips than at short ones, or nothing at all at short ones. What a path
-    /// loses by itself, it loses at both.
+    /// Whether a queue loses packets: far more of them are lost at long round trips than at short ones, and that is no accident. What a path loses
+    /// by itself, it loses at both.
     pub fn is_queue_lossy(&self) -> bool {
-        self.at_long.lost * self.at_short.sent > LOSSY * self.at_short.lost * self.at_long.sent
+        let Losses { sent, lost } = self.at_short;
+        let short = Losses { sent: sent + PRESUMED.sent, lost: lost + PRESUMED.lost };
+        let long = self.at_long;
+        let is_far_more = long.lost * short.sent > LOSSY * short.lost * long.sent;
+        is_far_more && evidence_of_difference(short, long) > LEAST_EVIDENCE
+    }
+
+    /// The share that the path loses by itself, if it has a queue that loses more.
+    pub fn loss_without_queue(&self) -> f64 {
+        let Losses { sent, lost } = self.at_short;
+        if sent > 0.0 { lost / sent } else { 0.0 }
     }
 
     /// What packets of this length count.
@@ -259,6 +274,15 @@ impl Scheduler {
             .reduce(|best, next| if next.1 < best.1 { next } else { best });
         best.map_or(first, |(coded, _)| coded)
     }
+}
+
+/// How much less likely it is, as a logarithm, that the same share is lost in both cases than that each has the share that was seen: the
+/// likelihood-ratio test of two binomials (G-test), for rare losses. With no loss in one case it is the exact probability.
+fn evidence_of_difference(one: Losses, other: Losses) -> f64 {
+    let share = (one.lost + other.lost) / (one.sent + other.sent);
+    let term =
+        |case: Losses| if case.lost > 0.0 { case.lost * (case.lost / (share * case.sent)).ln() } else { 0.0 };
+    term(one) + term(other)
 }
 
 /// The probability that some packet is lost of a window and the coded packets that follow it, and no more than two arrive, so that there are no

@@ -96,6 +96,11 @@ impl LossRate {
         }
     }
 
+    /// So many of those that were lost were not the path's.
+    pub fn limit(&mut self, most: f64) {
+        self.value = self.value.min(most);
+    }
+
     /// The share.
     pub fn value(&self) -> f64 {
         self.value
@@ -128,6 +133,8 @@ pub struct Told {
     pub lost: u64,
     /// How long ago the last of them was sent.
     pub rtt: Option<Duration>,
+    /// Whether they have met a queue that loses packets.
+    pub queued: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -278,7 +285,11 @@ impl Sender {
         let (loss, queued) = (self.loss.value(), long && is_queue_lossy);
         let (sent, lost) = if queued { (0, 0) } else { (newly_sent, losses) };
         self.loss.on_packets(sent, lost);
-        let told = Told { sent, lost, rtt };
+        if queued {
+            // Some of its losses may have counted before there were enough of them to tell whose they are.
+            self.loss.limit(scheduler.loss_without_queue());
+        }
+        let told = Told { sent, lost, rtt, queued };
         while self.base < self.feedback.next && self.forget_first() {}
         if losses > 0 {
             // The window that is being sent may have been begun when nothing was lost.
@@ -489,8 +500,8 @@ mod tests {
     fn the_end_of_a_burst_that_fills_the_queue_is_the_queues_loss_though_the_next_packet_finds_it_empty() {
         let mut sender = Sender::new(Strategy::Complementary(Policy::default()), 0.0);
         let (mut scheduler, mut coded) = (scheduler(), Vec::new());
-        // Most packets meet no queue, and none of them is lost.
-        scheduler.on_packets(1000, 0, false);
+        // Most packets meet no queue, and few of them are lost.
+        scheduler.on_packets(1000, 5, false);
         let at = |us: u64| Time::from_nanos(us * 1000);
         let mut told = |sender: &mut Sender, us, next, through, lost| {
             sender.on_feedback(at(us), Feedback { next, through, lost }, &mut scheduler, &mut coded)
@@ -514,8 +525,8 @@ mod tests {
     fn what_a_full_queue_loses_is_left_to_tcp_whatever_the_path_loses_besides() {
         let mut sender = Sender::new(Strategy::Complementary(Policy::default()), 0.01);
         let (mut scheduler, mut coded) = (scheduler(), Vec::new());
-        // Most packets meet no queue, and none of them is lost.
-        scheduler.on_packets(1000, 0, false);
+        // Most packets meet no queue, and few of them are lost.
+        scheduler.on_packets(1000, 5, false);
         let at = |us: u64| Time::from_nanos(us * 1000);
         let mut told = |sender: &mut Sender, us, next, through, lost| {
             sender.on_feedback(at(us), Feedback { next, through, lost }, &mut scheduler, &mut coded);
@@ -527,7 +538,7 @@ mod tests {
         for _ in 0..20 {
             sender.on_packet(at(300), b"one of a burst");
         }
-        assert_eq!(told(&mut sender, 5300, 11, 12, 1), 0, "a long round trip");
+        assert_eq!(told(&mut sender, 5300, 11, 15, 4), 0, "a long round trip");
         assert!(!sender.waits());
         sender.on_packet(at(5400), b"after it");
         assert_eq!(told(&mut sender, 5700, 11, 22, 10), 0, "the end of the burst");
