@@ -90,7 +90,7 @@ class Protected(EngineBench):
 
     def answer(self, switch: int) -> list[Effect]:
         counted = [
-            (port.port, int(self.sent[port]) * 1500, self.now_ns, int(self.sent[port]), came)
+            (port.port, int(self.sent[port]) * 1500, self.now_ns, int(self.sent[port]), came, None)
             for port, came in ((port, int(self.came[port])) for port in PEERS)
             if port.switch == switch
         ]

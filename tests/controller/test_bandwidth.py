@@ -8,6 +8,7 @@ from controller.core.bandwidth.announced import (
     Announced,
     Bandwidth,
     BandwidthSettings,
+    PathLink,
     Share,
     UnknownPathError,
     Uplink,
@@ -51,11 +52,16 @@ class TwoSwitches:
         )
         self.n_bytes = self.dropped_bytes = 0.0
 
-    def idle(self, port_id: PortId) -> None:
-        """A port has carried nothing for a second."""
+    def idle(self, *links: PathLink) -> None:
+        """Links have carried nothing for a second."""
+        for link in links:
+            self.carry(link, 0)
+
+    def carry(self, link: PathLink, mbps: float) -> None:
+        """A link has carried so much for a second."""
         for n in range(11):
             at_ns = self.now_ns + n * 100 * MS
-            self.bandwidth.read(port_id, 0, at_ns, at_ns)
+            self.bandwidth.read(link, round(n * mbps * MBPS / 80), at_ns, at_ns)
 
     def announce(self, name: str, src: int, dst: int, most_bps: float = inf) -> None:
         self.bandwidth.announce(name, Announced(address(src), address(dst), most_bps), self.now_ns)
@@ -252,7 +258,7 @@ def test_the_bandwidth_of_a_path_is_that_of_its_narrowest_link() -> None:
     ]
     world.tcp_flows[world.between] = 1
     world.tell(45, 20)
-    world.idle(PortId(2, 1))
+    world.idle(PortId(2, 1), Uplink(PortId(1, 1)))
     path = world.bandwidth.path(address(1), address(3))
     assert path.available_bps == pytest.approx(15 * MBPS, rel=0.01)
     assert path.error_bps is not None
@@ -270,7 +276,7 @@ def test_a_link_that_is_not_measured_does_not_count_as_free() -> None:
         path = world.bandwidth.path(address(1), address(3))
         return path.available_bps / MBPS, path.error_bps is None
 
-    world.idle(last)
+    world.idle(last, Uplink(PortId(1, 1)))
     # The other link is the narrowest one, whatever it carries.
     assert told() == (60, True)
     world.bandwidth.forget_port(last)
@@ -279,17 +285,34 @@ def test_a_link_that_is_not_measured_does_not_count_as_free() -> None:
     assert told() == (60, True)
     world.idle(last)
     assert told() == (60, False)
+    world.bandwidth.forget_port(PortId(1, 1))
+    assert told() == (60, True)
 
 
-def test_an_uplink_that_limits_a_path_is_not_measured() -> None:
+def test_what_a_host_sends_to_one_it_does_not_have_for_another() -> None:
     world = TwoSwitches()
-    last = PortId(1, 2)
-    world.idle(last)
+    uplink = Uplink(PortId(1, 1))
+    world.carry(uplink, 95)
+    world.idle(PortId(1, 2))
     path = world.bandwidth.path(address(1), address(2))
-    # All links have the same left: one that is measured says how exactly that is known.
-    assert path.available_bps == 100 * MBPS
+    assert path.available_bps == pytest.approx(5 * MBPS, rel=0.01)
     assert path.error_bps is not None
+    # Its own link is divided by itself: a flow that it announces may take half of it.
+    assert path.share_bps == pytest.approx(50 * MBPS, rel=0.01)
+    # What it announces is not taken for something else that it sends.
+    world.bandwidth.forget_port(PortId(1, 1))
+    world.announce("a", 1, 2)
+    assert world.news() == {"a": 100}
+    for n in range(1, 31):
+        world.now_ns += 100 * MS
+        world.bandwidth.read(uplink, n * 10 * MBPS // 8, world.now_ns, world.now_ns)
+        assert world.news() == {}
+
+
+def test_an_uplink_of_which_nothing_is_counted_may_limit_a_path() -> None:
+    world = TwoSwitches()
     world.capacities[PortId(1, 1)] = 10.0 * MBPS
+    world.idle(PortId(1, 2))
     path = world.bandwidth.path(address(1), address(2))
     assert (path.available_bps, path.error_bps) == (10 * MBPS, None)
 

@@ -119,6 +119,8 @@ def test_counters_of_queues_tell_what_a_path_has_left(brokered: Brokered) -> Non
         queue = replace(QUEUE, tx_bytes=n * 250_000, at_ns=start_ns + n * SECOND // 10)
         bench.now_ns = start_ns + n * SECOND // 10
         brokered.apply(bench.engine.queues_read(1, {40: queue}, bench.now_ns))
+        from_host = [(1, 0, bench.now_ns, None, None, 0)]
+        brokered.apply(bench.engine.ports_counted(1, from_host, False, bench.now_ns))
     path = broker.path(S1, R)
     assert path["available_bps"] == pytest.approx(80 * MBPS, rel=1e-6)
     assert path["error_bps"] is not None
@@ -137,8 +139,20 @@ def test_ports_without_a_queue_are_counted_by_themselves(brokered: Brokered) -> 
     bench = brokered.bench
     for n in range(1, 30):
         at_ns = n * SECOND // 10
-        bench.engine.ports_counted(1, [(40, n * 125_000, at_ns, None, None)], False, at_ns)
+        counted = [(40, n * 125_000, at_ns, None, None, None)]
+        bench.engine.ports_counted(1, counted, False, at_ns)
     assert brokered.broker.path(S1, R)["available_bps"] == pytest.approx(90 * MBPS, rel=1e-6)
+
+
+def test_a_host_that_fills_its_own_link_has_little_left_for_others(brokered: Brokered) -> None:
+    bench = brokered.bench
+    for n in range(1, 30):
+        at_ns = n * SECOND // 10
+        from_host = [(1, 0, at_ns, None, None, n * 1_187_500), (40, 0, at_ns, None, None, 0)]
+        bench.engine.ports_counted(1, from_host, False, at_ns)
+    path = brokered.broker.path(S1, R)
+    assert path["available_bps"] == pytest.approx(5 * MBPS, rel=1e-6)
+    assert path["error_bps"] is not None
 
 
 def test_counters_are_asked_for_and_more_often_while_somebody_cares(brokered: Brokered) -> None:
@@ -155,8 +169,8 @@ def test_counters_are_asked_for_and_more_often_while_somebody_cares(brokered: Br
             bench.do(effects)
             if effects:
                 count += 1
-                at_ns = bench.now_ns
-                bench.engine.ports_counted(1, [(40, n_bytes, at_ns, None, None)], False, at_ns)
+                counted = [(40, n_bytes, bench.now_ns, None, None, None)]
+                bench.engine.ports_counted(1, counted, False, bench.now_ns)
         return count
 
     asked(10)

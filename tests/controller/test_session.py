@@ -221,13 +221,12 @@ class TestEvents:
 
         switch.session.read_ports()
         uncounted, local = port(3, 2**64 - 1), port(0xFFFFFFFE, 5)
-        first = openflow.PortStats(1, 1500, 3_000_000_005, 8, 9)
+        first = openflow.PortStats(1, 1500, 3_000_000_005, 8, 9, 7)
+        second = openflow.PortStats(2, 7, 3_000_000_005, 8, 9, 7)
         assert told(port(1, 1500), uncounted, local, more=1) == [
             events.PortsCounted([first], more=True)
         ]
-        assert told(port(2, 7)) == [
-            events.PortsCounted([openflow.PortStats(2, 7, 3_000_000_005, 8, 9)], more=False)
-        ]
+        assert told(port(2, 7)) == [events.PortsCounted([second], more=False)]
         assert told(port(2, 7), xid=1) == []
         assert told(port(2, 7)[:-1]) == []
         assert switch.session.counters["MalformedMessageError in a message of type 19"] == 1

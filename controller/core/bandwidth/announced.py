@@ -52,7 +52,7 @@ class BandwidthSettings:
 
 
 class Uplink(NamedTuple):
-    """The link from a host into the fabric, by its port."""
+    """The link from a host into the fabric, by its port: what comes in there uses it."""
 
     port: PortId
 
@@ -120,7 +120,7 @@ class _Flow:
 
 @dataclass(slots=True)
 class _Port:
-    """A port: `whole` estimates all that leaves by it, `local` the part not of announced flows.
+    """A link: `whole` estimates all that it carries, `local` the part not of announced flows.
 
     The bytes of announced flows are computed from their rates: `sent_bytes` until `sent_ns`, and
     `sends_bps` since then.
@@ -154,7 +154,7 @@ class Bandwidth:
         self._fabric = fabric
         self._capacity = capacity
         self._tcp_flows = tcp_flows
-        self._ports: dict[PortId, _Port] = {}
+        self._ports: dict[PathLink, _Port] = {}
         self._changed: set[int] = set()
         self._flows: dict[str, _Flow] = {}
         # By their ends, the path that announced flows take.
@@ -172,12 +172,12 @@ class Bandwidth:
     # Counters
 
     def read(
-        self, port_id: PortId, n_bytes: int, at_ns: int, now_ns: int, dropped_bytes: int = 0
+        self, link: PathLink, n_bytes: int, at_ns: int, now_ns: int, dropped_bytes: int = 0
     ) -> None:
-        """Enter a reading: how many bytes of frames had left by a port, and been dropped there, at
+        """Enter a reading: how many bytes of frames a link had carried, and its queue dropped, at
         `at_ns` of its switch's clock."""
-        capacity_bps = self._capacity(port_id)
-        port = self._ports.get(port_id)
+        capacity_bps = self._capacity(_port_of(link))
+        port = self._ports.get(link)
         if capacity_bps is None or (port is not None and at_ns == port.at_ns):
             return
         restarted = port is not None and (at_ns < port.at_ns or n_bytes < port.n_bytes)
@@ -185,8 +185,8 @@ class Bandwidth:
             # `local` follows changes at once, because shares depend on it.
             local = RateEstimator(capacity_bps, window_ns=WINDOW_NS)
             port = _Port(RateEstimator(capacity_bps), local, sent_ns=now_ns)
-            port.sends_bps = self._sends_bps(port_id)
-            self._ports[port_id] = port
+            port.sends_bps = self._sends_bps(link)
+            self._ports[link] = port
         port.n_bytes, port.at_ns = n_bytes, at_ns
         port.pass_time(now_ns)
         # Packets of announced flows may be among those that left or those that were dropped, so
@@ -194,7 +194,7 @@ class Bandwidth:
         port.local.read(n_bytes + dropped_bytes - round(port.sent_bytes), at_ns)
         self._stale |= bool(self._flows)
         if port.whole.read(n_bytes, at_ns):
-            self._changed.add(port_id.switch)
+            self._changed.add(_port_of(link).switch)
 
     def take_changed(self, switch: int) -> bool:
         """Whether the use of a link of this switch has changed since the last call."""
@@ -204,25 +204,26 @@ class Bandwidth:
 
     def forget_port(self, port_id: PortId) -> None:
         self._ports.pop(port_id, None)
+        self._ports.pop(Uplink(port_id), None)
 
-    def estimator(self, port_id: PortId) -> RateEstimator | None:
-        """The estimate of the use of a port."""
-        port = self._ports.get(port_id)
+    def estimator(self, link: PathLink) -> RateEstimator | None:
+        """The estimate of the use of a link."""
+        port = self._ports.get(link)
         return port.whole if port else None
 
-    def _sends_bps(self, port_id: PortId) -> float:
-        return sum(flow.sends_bps for flow in self._flows.values() if port_id in flow.links)
+    def _sends_bps(self, link: PathLink) -> float:
+        return sum(flow.sends_bps for flow in self._flows.values() if link in flow.links)
 
     def _note_sending(self, now_ns: int) -> None:
         """The rates of announced flows have changed."""
         sends_bps = dict.fromkeys(self._ports, 0.0)
         for flow in self._flows.values():
             for link in flow.links:
-                if not isinstance(link, Uplink) and link in sends_bps:
+                if link in sends_bps:
                     sends_bps[link] += flow.sends_bps
-        for port_id, port in self._ports.items():
+        for link, port in self._ports.items():
             port.pass_time(now_ns)
-            port.sends_bps = sends_bps[port_id]
+            port.sends_bps = sends_bps[link]
 
     # Flows
 
@@ -335,8 +336,7 @@ class Bandwidth:
         states = tuple(self._state(link) for link in links)
         # Among equal ones, one that is measured.
         narrowest = min(states, key=lambda state: (_left_bps(state), state.use is None))
-        # What else a host sends, it knows: its uplink counts only where it limits the path.
-        known = all(state.use or isinstance(state.link, Uplink) for state in states)
+        known = all(state.use for state in states)
         demands = self._demands()
         demands[""] = Demand(links)
         (share,) = (share for share in self._compute_shares(demands) if share.flow == "")
@@ -396,8 +396,7 @@ class Bandwidth:
         return max(range(N_PATH_IDS), key=lambda path_id: (parts[paths[path_id]], -taken[path_id]))
 
     def _state(self, link: PathLink) -> LinkState:
-        # Uplinks are not measured: what enters by them is counted where it leaves.
-        estimator = None if isinstance(link, Uplink) else self.estimator(link)
+        estimator = self.estimator(link)
         capacity_bps = self._capacity(_port_of(link))
         assert capacity_bps is not None
         return LinkState(link, capacity_bps, estimator.use if estimator else None)
@@ -431,14 +430,16 @@ class Bandwidth:
         whole_bps = self._capacity(_port_of(link))
         assert whole_bps is not None
         capacity_bps = whole_bps * (1 - self.settings.spare)
-        port = None if isinstance(link, Uplink) else self._ports.get(link)
-        if isinstance(link, Uplink) or port is None:
+        port = self._ports.get(link)
+        if port is None:
             return Contention(capacity_bps)
         whole, local = port.whole.use, port.local.use
         if whole is None or local is None:
             return Contention(capacity_bps)
         announced_flows = sum(link in flow.links for flow in self._flows.values())
-        local_bps, local_flows = max(0.0, local.used_bps), max(1, self._tcp_flows(link))
+        # Its host divides an uplink, in which all else that it sends is one flow.
+        tcp_flows = 1 if isinstance(link, Uplink) else self._tcp_flows(link)
+        local_bps, local_flows = max(0.0, local.used_bps), max(1, tcp_flows)
         reserved = self.settings.reserved
         if reserved is None:
             fair_bps = capacity_bps * local_flows / (local_flows + announced_flows)

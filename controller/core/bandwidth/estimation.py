@@ -24,8 +24,8 @@ from controller.model.values import PortId
 _READ_OFTEN_NS = 60 * 10**9
 
 # A port, the bytes that have left by it, and the switch's time; the packets that have left by it,
-# and those that have come in.
-PortReading = tuple[int, int, int, int | None, int | None]
+# those that have come in, and their bytes.
+PortReading = tuple[int, int, int, int | None, int | None, int | None]
 
 
 class Estimation:
@@ -79,14 +79,16 @@ class Estimation:
         self, switch: int, counted: Iterable[PortReading], more: bool, now_ns: int
     ) -> None:
         """Counters of ports, the last unless `more` follow. Of those with a queue, the queue says
-        what they use."""
+        what they use. What comes in by a port of hosts is what these use of their own link."""
         pace = self._paces.get(switch)
         asked_ns = now_ns if pace is None or pace.asked_ns is None else pace.asked_ns
-        for number, n_bytes, at_ns, sent, received in counted:
+        for number, n_bytes, at_ns, sent, received, received_bytes in counted:
             port_id = PortId(switch, number)
             queue = self._regulation.queue(port_id)
             if queue is None or queue.at_ns is None:
                 self.bandwidth.read(port_id, n_bytes, at_ns, now_ns)
+            if received_bytes is not None and not self._fabric.is_link(port_id):
+                self.bandwidth.read(Uplink(port_id), received_bytes, at_ns, now_ns)
             if sent is not None and received is not None:
                 times = at_ns, asked_ns, now_ns
                 self.losses.read(port_id, PortPackets(sent, n_bytes, received, *times))

@@ -46,7 +46,7 @@ _FLOW_STATS = struct.Struct("!HBxIIHHHH4xQQQ")
 _MULTIPART = struct.Struct("!8xHH4x")
 _PORT = struct.Struct("!I4x6s2x16sII16xI4x")
 _PORT_STATS_REQUEST = struct.Struct("!BBHIHH4xI4x")
-_PORT_STATS = struct.Struct("!I4xQQ8xQ64xII")
+_PORT_STATS = struct.Struct("!I4xQQQQ64xII")
 _ERROR = struct.Struct("!8xHH")
 _EXPERIMENTER_ERROR, _ERROR_OF_EXPERIMENTER = 0xFFFF, struct.Struct("!8xHHI")
 _EXPERIMENTER = struct.Struct("!8xII")
@@ -140,14 +140,15 @@ class FlowStats(NamedTuple):
 
 
 class PortStats(NamedTuple):
-    """What has left by a port, and how many packets have come in by it, in the `duration_ns` that
-    it has existed. Packets are None where the switch does not count them."""
+    """What has left by a port, and come in by it, in the `duration_ns` that it has existed. What
+    the switch does not count is None."""
 
     port: int
     tx_bytes: int
     duration_ns: int
     tx_packets: int | None = None
     rx_packets: int | None = None
+    rx_bytes: int | None = None
 
 
 class PacketIn(NamedTuple):
@@ -340,10 +341,13 @@ def unpack_port_stats(message: bytes) -> tuple[list[PortStats], bool]:
         raise MalformedMessageError("port statistics are cut off")
     counted = []
     for offset in range(_MULTIPART.size, len(message), _PORT_STATS.size):
-        port, rx, tx, tx_bytes, duration_s, duration_ns = _unpack(_PORT_STATS, message, offset)
+        port, rx, tx, rx_bytes, tx_bytes, duration_s, duration_ns = _unpack(
+            _PORT_STATS, message, offset
+        )
         if port < MAX_PORT and tx_bytes != _NOT_COUNTED:
             at_ns = duration_s * 10**9 + duration_ns
-            counted.append(PortStats(port, tx_bytes, at_ns, _counter(tx), _counter(rx)))
+            others = _counter(tx), _counter(rx), _counter(rx_bytes)
+            counted.append(PortStats(port, tx_bytes, at_ns, *others))
     return counted, bool(flags & _REPLY_MORE)
 
 
