@@ -239,7 +239,12 @@ impl Layer {
         peer.link.write(look.ecn, content, report, out, |out| {
             let at = out.len();
             look.carry(head, rest, out);
-            outgoing.sender.on_packet(now, &out[at..]);
+            let bytes = &out[at..];
+            if matters {
+                outgoing.sender.on_packet(now, bytes);
+            } else {
+                outgoing.sender.on_acknowledgement(now, bytes);
+            }
         });
         let turn = (look.pair, Role::Outgoing(flow));
         arm(&mut self.agenda, turn, &mut outgoing.armed, outgoing.sender.poll_timeout());

@@ -30,11 +30,13 @@ pub fn is_negligible(loss: f64) -> bool {
     loss < NEGLIGIBLE
 }
 
-/// What one packet more counts in the losses at long round trips, and at short ones: where 1 % is lost, about 80 losses count.
+/// What one packet more, at a long round trip or at a short one, counts in both kinds of losses: where 1 % is lost, about 80 losses count. Both
+/// have one clock, so that a path that begins to lose packets has not lost none for longer at one kind than at the other.
 const LOSSES_WEIGHT: f64 = 1.0 / 8192.0;
 /// A queue loses packets if so many times as many are lost where round trips are long.
 const LOSSY: f64 = 3.0;
-/// And if chance alone would put so many of the losses there once in ten times at most: of a path that is young, little is known.
+/// And if that is ten times as likely as that all round trips lose the same share, by a likelihood-ratio test at each report: of a path that is young,
+/// little is known.
 const LEAST_EVIDENCE: f64 = std::f64::consts::LN_10;
 /// What is known of the losses at short round trips of any path, before the first packet: a flow that begins fills a queue, and may lose packets of
 /// it, after a few packets at short ones.
@@ -132,10 +134,20 @@ struct Losses {
 }
 
 impl Losses {
-    fn on_packets(&mut self, sent: u64, lost: u64) {
-        let stays = (1.0 - LOSSES_WEIGHT).powi(sent.min(100_000) as i32);
-        self.sent = self.sent * stays + sent as f64;
-        self.lost = self.lost * stays + lost.min(sent) as f64;
+    /// So many packets more were sent on the path.
+    fn age(&mut self, packets: u64) {
+        let stays = (1.0 - LOSSES_WEIGHT).powi(packets.min(100_000) as i32);
+        self.sent *= stays;
+        self.lost *= stays;
+    }
+
+    fn add(&mut self, sent: u64, lost: u64) {
+        self.sent += sent as f64;
+        self.lost += lost.min(sent) as f64;
+    }
+
+    fn share(self) -> f64 {
+        self.lost / self.sent
     }
 }
 
@@ -235,24 +247,25 @@ impl Scheduler {
 
     /// Of so many packets, so many were lost, while round trips were long or not.
     pub fn on_packets(&mut self, sent: u64, lost: u64, long: bool) {
+        self.at_short.age(sent);
+        self.at_long.age(sent);
         let losses = if long { &mut self.at_long } else { &mut self.at_short };
-        losses.on_packets(sent, lost);
+        losses.add(sent, lost);
     }
 
     /// Whether a queue loses packets: far more of them are lost at long round trips than at short ones, and that is no accident. What a path loses
     /// by itself, it loses at both.
     pub fn is_queue_lossy(&self) -> bool {
         let Losses { sent, lost } = self.at_short;
-        let short = Losses { sent: sent + PRESUMED.sent, lost: lost + PRESUMED.lost };
-        let long = self.at_long;
+        let (short, long) = (Losses { sent: sent + PRESUMED.sent, lost: lost + PRESUMED.lost }, self.at_long);
         let is_far_more = long.lost * short.sent > LOSSY * short.lost * long.sent;
         is_far_more && evidence_of_difference(short, long) > LEAST_EVIDENCE
     }
 
-    /// The share that the path loses by itself, if it has a queue that loses more.
+    /// The share that the path loses by itself, if it has a queue that loses more: none as long as none is seen, which is not presumed here, as
+    /// what is coded in vain then is coded into that queue.
     pub fn loss_without_queue(&self) -> f64 {
-        let Losses { sent, lost } = self.at_short;
-        if sent > 0.0 { lost / sent } else { 0.0 }
+        if self.at_short.sent > 0.0 { self.at_short.share() } else { 0.0 }
     }
 
     /// What packets of this length count.
@@ -277,11 +290,10 @@ impl Scheduler {
 }
 
 /// How much less likely it is, as a logarithm, that the same share is lost in both cases than that each has the share that was seen: the
-/// likelihood-ratio test of two binomials (G-test), for rare losses. With no loss in one case it is the exact probability.
+/// likelihood ratio of two binomials (half of the G-test's statistic), for rare losses.
 fn evidence_of_difference(one: Losses, other: Losses) -> f64 {
     let share = (one.lost + other.lost) / (one.sent + other.sent);
-    let term =
-        |case: Losses| if case.lost > 0.0 { case.lost * (case.lost / (share * case.sent)).ln() } else { 0.0 };
+    let term = |case: Losses| if case.lost > 0.0 { case.lost * (case.share() / share).ln() } else { 0.0 };
     term(one) + term(other)
 }
 
@@ -423,6 +435,46 @@ mod tests {
         assert!(!of_path.is_long(ms(42)), "a few per cent are no queue");
         let mut scheduler = Scheduler::new(Policy::PAPER);
         assert!(!scheduler.on_round_trip_time(at(0), ms(1)) && !scheduler.on_round_trip_time(at(0), ms(9)));
+    }
+
+    #[test]
+    fn a_path_that_begins_to_lose_packets_has_no_queue_that_does() {
+        // However many of its round trips are long. By expected values: chance has its own test.
+        for long_of_20 in [1, 10, 15, 16, 18, 19] {
+            for loss in [100, 20] {
+                let mut scheduler = Scheduler::new(Policy::WEIR);
+                for round in 0..20_000_u64 {
+                    let begun = round >= 1000;
+                    for (sent, long) in [(20 - long_of_20, false), (long_of_20, true)] {
+                        // Of `loss` packets of each kind one is lost.
+                        let before = round * sent;
+                        let lost = (before + sent) / loss - before / loss;
+                        scheduler.on_packets(sent, if begun { lost } else { 0 }, long);
+                    }
+                    assert!(!scheduler.is_queue_lossy(), "{long_of_20} of 20, 1 in {loss}, after {round}");
+                }
+                let seen = scheduler.loss_without_queue() * loss as f64;
+                assert!((0.8..1.25).contains(&seen), "{seen} of it");
+            }
+        }
+    }
+
+    #[test]
+    fn a_queue_that_loses_packets_is_told_from_a_path_that_does() {
+        let mut scheduler = Scheduler::new(Policy::WEIR);
+        scheduler.on_packets(900, 9, false);
+        scheduler.on_packets(100, 3, true);
+        assert!(!scheduler.is_queue_lossy(), "that may be chance");
+        scheduler.on_packets(100, 9, true);
+        assert!(scheduler.is_queue_lossy());
+        assert!((scheduler.loss_without_queue() - 0.01).abs() < 1e-4);
+        // A path of which nothing is known is presumed to lose one packet in a hundred.
+        let mut scheduler = Scheduler::new(Policy::WEIR);
+        scheduler.on_packets(20, 1, true);
+        assert!(!scheduler.is_queue_lossy());
+        scheduler.on_packets(20, 10, true);
+        assert!(scheduler.is_queue_lossy());
+        assert_eq!(scheduler.loss_without_queue(), 0.0);
     }
 
     #[test]

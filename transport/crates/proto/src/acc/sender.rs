@@ -96,7 +96,7 @@ impl LossRate {
         }
     }
 
-    /// So many of those that were lost were not the path's.
+    /// It is no higher than this.
     pub fn limit(&mut self, most: f64) {
         self.value = self.value.min(most);
     }
@@ -127,7 +127,7 @@ pub struct SenderCounters {
 /// What came of a report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Told {
-    /// Packets of which it told for the first time, unless they have met a long queue: what is lost there may be its own.
+    /// Packets of which it told for the first time, unless they have met a queue that loses packets.
     pub sent: u64,
     /// How many of them are lost.
     pub lost: u64,
@@ -140,6 +140,8 @@ pub struct Told {
 #[derive(Clone, Debug)]
 struct Kept {
     sent: Time,
+    /// The receiver tells of it without waiting for what its programs send.
+    timed: bool,
     bytes: Vec<u8>,
 }
 
@@ -207,6 +209,18 @@ impl Sender {
     /// # Panics
     /// If it is longer than [`rlnc::MAX_BYTES`], which no IP packet is.
     pub fn on_packet(&mut self, now: Time, bytes: &[u8]) -> u64 {
+        self.keep(now, bytes, true)
+    }
+
+    /// The same of a packet that TCP does not acknowledge, so that the receiver may tell of it only when a program there sends something.
+    ///
+    /// # Panics
+    /// As [`Sender::on_packet`] does.
+    pub fn on_acknowledgement(&mut self, now: Time, bytes: &[u8]) -> u64 {
+        self.keep(now, bytes, false)
+    }
+
+    fn keep(&mut self, now: Time, bytes: &[u8], timed: bool) -> u64 {
         assert!(bytes.len() <= rlnc::MAX_BYTES, "a packet of {} bytes", bytes.len());
         let number = self.next_number();
         if self.strategy == Strategy::Off {
@@ -217,11 +231,15 @@ impl Sender {
         while self.kept.len() == MOST_KEPT || self.kept.front().is_some_and(is_stale) {
             self.forget_first();
         }
+        if self.kept.is_empty() {
+            // What begins now has not met the queue that others met before a pause.
+            (self.long, self.queued) = (false, false);
+        }
         let mut memory = self.spare.pop().unwrap_or_default();
         memory.clear();
         memory.extend_from_slice(bytes);
         self.held_bytes += bytes.len();
-        self.kept.push_back(Kept { sent: now, bytes: memory });
+        self.kept.push_back(Kept { sent: now, timed, bytes: memory });
         self.sent += length(bytes);
         if self.strategy.follows(self.loss.value()) {
             self.ends = Some(now + PAUSE);
@@ -261,13 +279,17 @@ impl Sender {
         while self.kept.front().is_some_and(|one| one.sent + STALE <= now) {
             self.forget_first();
         }
-        let last = self.feedback;
+        let mut last = self.feedback;
         // They may overtake each other.
         let newly_sent = feedback.through.saturating_sub(last.through);
+        if newly_sent > 0 && feedback.lost < last.lost {
+            // The receiver has forgotten the flow, and counts anew: d never falls otherwise.
+            last.lost = feedback.lost;
+        }
         let losses = feedback.lost.saturating_sub(last.lost);
         let newest = (feedback.through.max(1) - 1).checked_sub(self.base).filter(|_| newly_sent > 0);
-        let newest = newest.and_then(|at| self.kept.get(usize::try_from(at).ok()?)).map(|one| one.sent);
-        let rtt = newest.map(|sent| now.since(sent));
+        let newest = newest.and_then(|at| self.kept.get(usize::try_from(at).ok()?));
+        let rtt = newest.filter(|one| one.timed).map(|one| now.since(one.sent));
         self.feedback = Feedback {
             next: last.next.max(feedback.next),
             through: last.through.max(feedback.through),
@@ -377,7 +399,7 @@ impl Sender {
         let longest = self.longest(from, of);
         let count = match self.strategy {
             Strategy::Off => 0,
-            Strategy::Complementary(_) if self.spares(longest) => 0,
+            Strategy::Complementary(_) if self.queued && longest > SHORT || self.spares(longest) => 0,
             Strategy::Complementary(_) => scheduler.at_end_of_window(window, loss, longest),
             Strategy::Corrective => 1,
             Strategy::Important(copies) => copies,
@@ -571,6 +593,86 @@ mod tests {
         assert!(!scheduler.is_queue_lossy());
         assert_eq!(left_to_tcp, 0);
         assert!(sender.loss() > 0.01, "all of it is the path's: {}", sender.loss());
+    }
+
+    /// A sender whose path has a queue that loses packets, which it has just met.
+    fn behind_a_queue() -> (Sender, Scheduler) {
+        let mut sender = Sender::new(Strategy::Complementary(Policy::default()), 0.01);
+        let mut scheduler = scheduler();
+        scheduler.on_packets(1000, 10, false);
+        scheduler.on_packets(1000, 200, true);
+        let mut tell = |sender: &mut Sender, us: u64, through| {
+            let feedback = Feedback { next: through, through, lost: 0 };
+            sender.on_feedback(Time::from_nanos(us * 1000), feedback, &mut scheduler, &mut Vec::new());
+        };
+        sender.on_packet(Time::ZERO, b"alone");
+        tell(&mut sender, 300, 1);
+        sender.on_packet(Time::from_nanos(300_000), &[0; 1400]);
+        tell(&mut sender, 5300, 2);
+        assert!(!sender.waits());
+        (sender, scheduler)
+    }
+
+    #[test]
+    fn nothing_long_is_coded_into_a_queue_that_loses_packets() {
+        let (mut sender, mut scheduler) = behind_a_queue();
+        let ms = |ms: u64| Time::from_nanos(ms * 1_000_000);
+        let mut coded = Vec::new();
+        // More is sent before all is acknowledged.
+        for (number, bytes) in [(2, 1400), (4, 50)] {
+            sender.on_packet(ms(6), &[0; 1400]);
+            let feedback = Feedback { next: number, through: number + 1, lost: 0 };
+            sender.on_packet(ms(6), &vec![0; bytes]);
+            sender.on_feedback(ms(12), feedback, &mut scheduler, &mut coded);
+        }
+        sender.handle_timeout(ms(20), &mut scheduler, &mut coded);
+        assert_eq!(coded, []);
+    }
+
+    #[test]
+    fn what_follows_on_a_pause_has_not_met_the_queue_before_it() {
+        let (mut sender, mut scheduler) = behind_a_queue();
+        let ms = |ms: u64| Time::from_nanos(ms * 1_000_000);
+        for _ in 0..10 {
+            sender.on_packet(ms(300_000), &[0; 1400]);
+        }
+        assert!(sender.waits());
+        let mut coded = Vec::new();
+        let feedback = Feedback { next: 4, through: 8, lost: 1 };
+        let told =
+            sender.on_feedback(Time::from_nanos(300_000_400_000), feedback, &mut scheduler, &mut coded);
+        assert_eq!((told.sent, told.lost), (6, 1));
+        assert!(!coded.is_empty(), "the path has lost it");
+    }
+
+    #[test]
+    fn a_receiver_that_has_forgotten_the_flow_is_believed() {
+        let mut sender = Sender::new(Strategy::Complementary(Policy::default()), 0.0);
+        let (mut scheduler, mut coded, mut seen) = (scheduler(), Vec::new(), 0);
+        for round in 1..=200_u64 {
+            for _ in 0..10 {
+                sender.on_packet(Time::ZERO, b"some");
+            }
+            // From the middle on, it counts from 0 again.
+            let lost = if round <= 100 { 10 * round } else { round - 101 };
+            let feedback = Feedback { next: 10 * round, through: 10 * round, lost: lost.min(10 * round) };
+            seen = sender.on_feedback(Time::ZERO, feedback, &mut scheduler, &mut coded).lost;
+        }
+        assert_eq!(seen, 1);
+        assert!((0.05..0.2).contains(&sender.loss()), "{}", sender.loss());
+        // What overtakes another one tells of nothing new.
+        let late = Feedback { next: 5, through: 5, lost: 0 };
+        assert_eq!(sender.on_feedback(Time::ZERO, late, &mut scheduler, &mut coded), Told::default());
+    }
+
+    #[test]
+    fn an_acknowledgement_that_is_told_of_late_is_no_long_round_trip() {
+        let mut sender = sender(0);
+        let (mut scheduler, mut coded) = (scheduler(), Vec::new());
+        sender.on_acknowledgement(Time::ZERO, b"ack");
+        let feedback = Feedback { next: 1, through: 1, lost: 0 };
+        let told = sender.on_feedback(Time::from_nanos(20_000_000), feedback, &mut scheduler, &mut coded);
+        assert_eq!((told.sent, told.rtt), (1, None));
     }
 
     #[test]

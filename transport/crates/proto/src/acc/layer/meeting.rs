@@ -142,9 +142,8 @@ impl Layer {
         }
         peer.was_asked = Some(asked.hello);
         if asked.tries == 1 {
-            let rtt = now.since(asked.at);
-            peer.scheduler.on_round_trip_time(now, rtt);
-            peer.on_rtt(rtt);
+            // Not a sample of the scheduler's: no packet of TCP is answered as fast.
+            peer.on_rtt(now.since(asked.at));
         }
         let keys = self.key.session(&pair, port, &asked.hello, &hello, true, asked.hello.session);
         self.add_session(&pair, keys);
