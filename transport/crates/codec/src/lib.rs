@@ -23,6 +23,7 @@ pub mod rows;
 mod seed;
 pub mod soliton;
 pub mod solver;
+pub mod spare;
 pub mod xor;
 
 pub use decoder::Decoder;

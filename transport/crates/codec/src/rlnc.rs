@@ -13,6 +13,7 @@
 use std::collections::VecDeque;
 
 use crate::gf256::{Kernel, inverse};
+use crate::spare::{self, Spare};
 
 /// Packets that a coded packet is made of, at most.
 pub const MAX_PACKETS: usize = 32;
@@ -152,13 +153,14 @@ pub struct Decoder {
     known_bytes: usize,
     equations: Vec<Equation>,
     /// Memory of packets that are not remembered any more.
-    spare: Vec<Vec<u8>>,
+    spare: Spare,
 }
 
 impl Decoder {
     /// One to which nothing has come, of packets whose numbers begin with `first`.
     pub fn new(first: u64) -> Self {
-        let (known, equations, spare) = Default::default();
+        let (known, equations) = Default::default();
+        let spare = Spare::new(MOST_SPARE);
         Decoder { kernel: Kernel::best(), lowest: first, known, known_bytes: 0, equations, spare }
     }
 
@@ -167,10 +169,8 @@ impl Decoder {
         if bytes.len() > MAX_BYTES || !self.reach(number) {
             return;
         }
-        let mut memory = self.spare.pop().unwrap_or_default();
-        memory.clear();
-        memory.extend_from_slice(bytes);
-        self.learn((number - self.lowest) as usize, memory);
+        let packet = self.spare.copy(bytes);
+        self.learn((number - self.lowest) as usize, packet);
         self.recover(recovered);
     }
 
@@ -226,9 +226,7 @@ impl Decoder {
             };
             if let Some(bytes) = first {
                 self.known_bytes -= bytes.len();
-                if self.spare.len() < MOST_SPARE {
-                    self.spare.push(bytes);
-                }
+                self.spare.give(bytes);
             }
             self.lowest += 1;
             // It is the first of all, so that only what is solved for it knows it.
@@ -236,8 +234,14 @@ impl Decoder {
         }
         if self.known.is_empty() {
             // It may be idle for long.
-            self.spare = Vec::new();
+            self.spare.free();
         }
+        spare::shrink(&mut self.known);
+    }
+
+    /// Nothing may come for long: frees what is kept for that.
+    pub fn rest(&mut self) {
+        self.spare.free();
     }
 
     /// Bytes that it holds.

@@ -3,6 +3,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::collections::VecDeque;
 use std::net::IpAddr;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
@@ -36,6 +37,9 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
+/// Held by the test whose bytes are counted.
+static COUNTED: Mutex<()> = Mutex::new(());
+
 /// Of IPv4 and TCP, without length, hosts and ports.
 const HEADERS: [u8; 40] =
     *b"E\0\0\0\0\0\x40\0\x40\x06\0\0\x0a\0\0\0\x0a\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x50\x10\0\0\0\0\0\0";
@@ -66,18 +70,21 @@ struct Hosts {
     out: Outbox,
     /// For whom each is.
     under_way: VecDeque<(usize, Vec<u8>)>,
+    /// Of so many datagrams one is lost.
+    loses: u64,
     sent: u64,
     given: u64,
 }
 
 impl Hosts {
-    fn new() -> Self {
+    fn new(loses: u64) -> Self {
         let config = Config::new([7; KEY_BYTES], Strategy::Complementary(Policy::default()));
         let mut hosts = Hosts {
             now: Time::from_nanos(1_000_000_000),
             layers: [Layer::new(config.clone(), &[1; 32]), Layer::new(config, &[2; 32])],
             out: Outbox::default(),
             under_way: VecDeque::new(),
+            loses,
             sent: 0,
             given: 0,
         };
@@ -100,12 +107,12 @@ impl Hosts {
         self.carry(from);
     }
 
-    /// Carries what a host sends, and what comes of that. One datagram in 50 is lost.
+    /// Carries what a host sends, and what comes of that.
     fn carry(&mut self, from: usize) {
         self.collect(from);
         while let Some((to, mut datagram)) = self.under_way.pop_front() {
             self.sent += 1;
-            if self.sent.is_multiple_of(50) {
+            if self.sent.is_multiple_of(self.loses) {
                 continue;
             }
             let arrival = Arrival { pair: pair(to), port: DEFAULT_PORT, ecn: Codepoint::NotEct };
@@ -169,7 +176,8 @@ fn allocated() -> usize {
 
 #[test]
 fn flows_that_come_and_go_leave_nothing_and_idle_ones_have_little() {
-    let mut hosts = Hosts::new();
+    let _counted = COUNTED.lock();
+    let mut hosts = Hosts::new(50);
     for wave in 0..20 {
         let before = allocated();
         hosts.wave(1000 + wave * FLOWS);
@@ -184,5 +192,35 @@ fn flows_that_come_and_go_leave_nothing_and_idle_ones_have_little() {
         // What these keep for what is under way next.
         (hosts.out, hosts.under_way) = Default::default();
         assert!(allocated() < EMPTY_BYTES, "wave {wave}: {} bytes", allocated());
+    }
+}
+
+/// Pools of connections live for days, and now and then one of them carries much.
+#[test]
+fn connections_that_have_carried_much_have_as_little_as_others_afterwards() {
+    let _counted = COUNTED.lock();
+    let mut hosts = Hosts::new(1000);
+    let before = allocated();
+    for round in 0..20 {
+        for port in 1000..1000 + FLOWS {
+            for _ in 0..5 * PACKETS {
+                hosts.send(0, [port, 80], DATA_BYTES);
+            }
+            hosts.run(Duration::from_micros(500));
+            hosts.send(1, [80, port], DATA_BYTES);
+            hosts.run(Duration::from_millis(2));
+        }
+        for _ in 0..5 {
+            for port in 1000..1000 + FLOWS {
+                hosts.send(0, [port, 80], 20);
+                hosts.send(1, [80, port], 20);
+            }
+            hosts.run(Duration::from_secs(4));
+        }
+        assert!(hosts.flows() >= 2 * usize::from(FLOWS), "all are remembered");
+        let held = hosts.held_bytes();
+        let has = allocated().saturating_sub(before);
+        let most = held + hosts.flows() * OF_IDLE_FLOW_BYTES;
+        assert!(has < most, "round {round}: {has} bytes, of which {held} are counted");
     }
 }

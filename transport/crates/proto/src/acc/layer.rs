@@ -519,6 +519,9 @@ impl Layer {
             self.agenda.remove((*pair, Role::Incoming(flow)));
         }
         self.held_bytes -= held - peer.held_bytes;
+        for idle in peer.incoming.values_mut().filter(|one| one.used + IDLE_WHERE_FULL <= now) {
+            idle.receiver.rest();
+        }
     }
 
     fn handle_outgoing(&mut self, now: Time, pair: Pair, flow: u32, out: &mut Outbox) {

@@ -137,6 +137,11 @@ impl Receiver {
         taken
     }
 
+    /// Nothing may come for long: frees what is kept for that.
+    pub fn rest(&mut self) {
+        self.decoder.rest();
+    }
+
     /// What the sender is to be told.
     pub fn feedback(&self) -> Feedback {
         Feedback { next: self.next, through: self.through, lost: self.lost }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use codec::gf256::Kernel;
 use codec::rlnc::{self, MAX_PACKETS};
+use codec::spare::{self, Spare};
 
 use super::Feedback;
 use super::redundancy::{self, Policy, Scheduler};
@@ -155,7 +156,7 @@ pub struct Sender {
     base: u64,
     held_bytes: usize,
     /// Memory of packets that are not kept any more.
-    spare: Vec<Vec<u8>>,
+    spare: Spare,
     /// l_c: the last packet of the window that has ended last. None once it, or a later one, has come (`all_acked`).
     window_last: Option<u64>,
     /// When the window that is being sent has ended, unless something follows.
@@ -184,7 +185,7 @@ impl Sender {
             kept: VecDeque::new(),
             base: 0,
             held_bytes: 0,
-            spare: Vec::new(),
+            spare: Spare::new(MOST_SPARE),
             window_last: None,
             ends: None,
             feedback: Feedback::default(),
@@ -235,11 +236,8 @@ impl Sender {
             // What begins now has not met the queue that others met before a pause.
             (self.long, self.queued) = (false, false);
         }
-        let mut memory = self.spare.pop().unwrap_or_default();
-        memory.clear();
-        memory.extend_from_slice(bytes);
         self.held_bytes += bytes.len();
-        self.kept.push_back(Kept { sent: now, timed, bytes: memory });
+        self.kept.push_back(Kept { sent: now, timed, bytes: self.spare.copy(bytes) });
         self.sent += length(bytes);
         if self.strategy.follows(self.loss.value()) {
             self.ends = Some(now + PAUSE);
@@ -377,12 +375,12 @@ impl Sender {
         let Some(Kept { bytes, .. }) = self.kept.pop_front() else { return false };
         self.base += 1;
         self.held_bytes -= bytes.len();
+        self.spare.give(bytes);
         if self.kept.is_empty() {
             // Many flows are idle most of the time.
-            self.spare = Vec::new();
-        } else if self.spare.len() < MOST_SPARE {
-            self.spare.push(bytes);
+            self.spare.free();
         }
+        spare::shrink(&mut self.kept);
         true
     }
 
