@@ -31,7 +31,7 @@ class TwoSwitches:
 
     def __init__(self, reserved: float | None = None) -> None:
         self.fabric = Fabric(link_timeout_ns=10**12)
-        self.capacities: dict[PortId, float] = {}
+        self.capacities: dict[PortId, float | None] = {}
         for switch in (1, 2):
             ports = [Port(n, f"p{n}", bytes(6), up=True) for n in (1, 2, 9)]
             self.fabric.connect(switch, ports, 0)
@@ -101,9 +101,9 @@ def test_flows_that_join_and_leave_change_the_shares_of_others_at_once() -> None
     world.announce("c", 4, 3)
     assert world.news() == {"c": 70}
     assert world.news() == {}
-    assert world.bandwidth.withdraw("a")
+    assert world.bandwidth.withdraw("a", world.now_ns)
     assert world.news() == {"a": None, "b": 60, "c": 100}
-    assert not world.bandwidth.withdraw("a")
+    assert not world.bandwidth.withdraw("a", world.now_ns)
 
 
 def test_a_sender_that_begins_late_disturbs_the_shares_for_a_second() -> None:
@@ -181,7 +181,7 @@ def test_what_a_flow_that_left_has_sent_is_not_taken_for_tcp() -> None:
     world.announce("b", 2, 4)
     world.news()
     world.tell(0, 5)
-    world.bandwidth.withdraw("b")
+    world.bandwidth.withdraw("b", world.now_ns)
     assert world.news() == {"b": None, "a": pytest.approx(60, abs=0.5)}
     assert world.tell(0, 3) == {}
 
@@ -315,6 +315,19 @@ def test_an_uplink_of_which_nothing_is_counted_may_limit_a_path() -> None:
     world.idle(PortId(1, 2))
     path = world.bandwidth.path(address(1), address(2))
     assert (path.available_bps, path.error_bps) == (10 * MBPS, None)
+
+
+def test_a_port_that_goes_takes_its_flows_along_and_leaves_the_others() -> None:
+    world = TwoSwitches()
+    world.announce("a", 1, 3)
+    world.announce("b", 2, 3)
+    world.announce("c", 1, 2)
+    assert world.news() == {"a": 30, "b": 30, "c": 70}
+    world.fabric.remove_port(world.between)
+    world.capacities[world.between] = None
+    # One flow ends before anybody looks: its link has no capacity any more, and another flow.
+    world.bandwidth.withdraw("b", world.now_ns)
+    assert world.news() == {"a": None, "b": None, "c": 100}
 
 
 def test_a_switch_that_was_restarted_counts_from_nothing() -> None:

@@ -1,14 +1,72 @@
 """Shares are max-min fair: each flow has what it wants, or a full link on which nobody has more."""
 
+from collections.abc import Mapping
 from math import inf
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.core.bandwidth.max_min import Contention, Demand, max_min
+from controller.core.bandwidth.max_min import Contention, Demand, FairShares
 
 LINKS = range(5)
+
+
+def max_min(
+    links: Mapping[Any, Contention], demands: Mapping[Any, Demand[Any]]
+) -> dict[Any, float]:
+    """The shares of flows that join one after the other."""
+    shares: FairShares[Any, Any] = FairShares()
+    for flow, demand in demands.items():
+        for link in demand.links:
+            shares.set_link(link, links[link])
+        shares.put(flow, demand)
+    assert shares.settle() == demands.keys()
+    return {flow: shares.share(flow) for flow in demands}
+
+
+def all_rise_together(
+    links: Mapping[Any, Contention], demands: Mapping[Any, Demand[Any]]
+) -> dict[Any, float]:
+    """The same by progressive filling (Bertsekas and Gallager, section 6.5.2): all shares rise in
+    steps until they have what they want, or a link of theirs is full."""
+    rates, local = dict.fromkeys(demands, 0.0), dict.fromkeys(links, 0.0)
+    left = {link: one.shared_bps for link, one in links.items()}
+    open_flows = set(demands)
+    open_local = {link for link, one in links.items() if one.sharing}
+
+    def wanted(link: Any) -> float:
+        return links[link].local_bps / links[link].sharing
+
+    while open_flows or open_local:
+        rising = {
+            link: sum(link in demands[flow].links for flow in open_flows)
+            + (links[link].sharing if link in open_local else 0)
+            for link in links
+        }
+        steps = [left[link] / count for link, count in rising.items() if count]
+        steps += [demands[flow].most_bps - rates[flow] for flow in open_flows]
+        steps += [wanted(link) - local[link] for link in open_local]
+        step = max(0.0, min(steps))
+        if step == inf:
+            return {flow: inf if flow in open_flows else rate for flow, rate in rates.items()}
+        for flow in open_flows:
+            rates[flow] += step
+        for link in open_local:
+            local[link] += step
+        for link, count in rising.items():
+            left[link] -= step * count
+        full = {link for link in links if left[link] <= 1e-9 * links[link].capacity_bps}
+        open_flows = {
+            flow
+            for flow in open_flows
+            if rates[flow] < demands[flow].most_bps - 1e-9 and full.isdisjoint(demands[flow].links)
+        }
+        open_local = {
+            link for link in open_local if link not in full and local[link] < wanted(link) - 1e-9
+        }
+    return rates
 
 
 def test_the_papers_parking_lot() -> None:
@@ -78,6 +136,47 @@ def test_every_flow_has_what_it_wants_or_a_full_link_where_none_has_more(
         assert shares[flow] <= demand.most_bps
         if shares[flow] < demand.most_bps:
             assert any(_is_bottleneck(links, demands, shares, flow, link) for link in demand.links)
+
+
+changes = st.lists(
+    st.one_of(
+        st.tuples(st.just("put"), st.integers(0, 7), demands_over_links),
+        st.tuples(st.just("remove"), st.integers(0, 7)),
+        st.tuples(st.just("link"), st.sampled_from(LINKS), contentions),
+        st.tuples(st.just("settle")),
+    ),
+    max_size=30,
+)
+
+
+@given(st.fixed_dictionaries(dict.fromkeys(LINKS, contentions)), changes)
+def test_after_any_changes_shares_are_those_of_progressive_filling(
+    links: dict[int, Contention], changes: list[tuple[Any, ...]]
+) -> None:
+    shares: FairShares[int, int] = FairShares()
+    demands: dict[int, Demand[int]] = {}
+    told: dict[int, float] = {}
+    for kind, *of in [*changes, ("settle",)]:
+        if kind == "put":
+            flow, demand = of
+            for link in demand.links:
+                shares.set_link(link, links[link])
+            demands[flow] = demand
+            shares.put(flow, demand)
+        elif kind == "remove":
+            demands.pop(of[0], None)
+            told.pop(of[0], None)
+            shares.remove(of[0])
+        elif kind == "link":
+            links[of[0]] = of[1]
+            if of[0] in shares.links:
+                shares.set_link(*of)
+        else:
+            told |= {flow: shares.share(flow) for flow in shares.settle()}
+            assert told == pytest.approx(all_rise_together(links, demands), abs=1e-6)
+            assert set(shares.links) == {link for one in demands.values() for link in one.links}
+            for flow, demand in demands.items():
+                assert (shares.bottleneck(flow) is None) == (told[flow] >= demand.most_bps)
 
 
 def _is_bottleneck(

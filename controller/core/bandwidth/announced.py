@@ -4,7 +4,8 @@ The controller knows the paths, the capacities and, from counters, the use of al
 PayLess and FlowSense show that this suffices (DFCP, section 7.6). An announced flow gets its
 max-min fair share over its path, as the fair queues of the switches would give it, against other
 announced flows and the TCP connections on each link. Shares are computed again when a flow joins
-or leaves, without waiting for counters.
+or leaves, without waiting for counters. What counters say of a link is looked at soon after they
+were read: of _AT_ONCE links at a time, so that thousands of readings stop nothing else.
 
 If there are several paths between two hosts, their announced flows take the one that has most left
 when the first of them is announced, and stay on it. Otherwise switches would choose the path by a
@@ -15,11 +16,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from ipaddress import ip_address
+from itertools import islice
 from math import inf
 from typing import NamedTuple
 
 from controller.core.bandwidth.losses import LinkLoss
-from controller.core.bandwidth.max_min import Contention, Demand, max_min
+from controller.core.bandwidth.max_min import Contention, Demand, FairShares
 from controller.core.bandwidth.usage import WINDOW_NS, RateEstimator, Use
 from controller.core.topology.fabric import Fabric, Host
 from controller.model.entries import Steer
@@ -32,6 +34,9 @@ _FULL, _GREEDY = 0.95, 0.9
 _GROWTH = 0.02
 # Smaller relative changes of a share are not reported.
 _NEWS = 0.01
+_AT_ONCE = 16
+# What one more flow would get is computed with it among the others.
+_ONE_MORE = ""
 
 
 class UnknownPathError(ValueError):
@@ -111,6 +116,8 @@ class _Flow:
     share: Share | None = None
     told_bps: float | None = None
     sends_most_bps: float = inf
+    # What its links count as sent by it.
+    counted_bps: float = 0.0
 
     @property
     def sends_bps(self) -> float:
@@ -162,12 +169,18 @@ class Bandwidth:
         # Flows to be reported, whatever their shares are.
         self._news: dict[str, None] = {}
         self._fabric_changes = -1
-        self._stale = self._sending = self._steering_stale = False
+        self._shares: FairShares[str, PathLink] = FairShares()
+        # Flows whose shares have changed, which is not reported yet.
+        self._changed_shares: set[str] = set()
+        # Links that were read since they were looked at, first come first.
+        self._read: dict[PathLink, None] = {}
+        # Flows have joined or left.
+        self._joined = self._steering_stale = False
 
     def reconfigure(self, settings: BandwidthSettings) -> None:
         """Use these settings from now on."""
         self.settings = settings
-        self._stale = True
+        self._read.update(dict.fromkeys(self._shares.links))
 
     # Counters
 
@@ -192,7 +205,8 @@ class Bandwidth:
         # Packets of announced flows may be among those that left or those that were dropped, so
         # they are subtracted from the sum of both.
         port.local.read(n_bytes + dropped_bytes - round(port.sent_bytes), at_ns)
-        self._stale |= bool(self._flows)
+        if self._shares.flows_over(link):
+            self._read[link] = None
         if port.whole.read(n_bytes, at_ns):
             self._changed.add(_port_of(link).switch)
 
@@ -212,18 +226,18 @@ class Bandwidth:
         return port.whole if port else None
 
     def _sends_bps(self, link: PathLink) -> float:
-        return sum(flow.sends_bps for flow in self._flows.values() if link in flow.links)
+        return sum(flow.counted_bps for flow in self._flows.values() if link in flow.links)
 
-    def _note_sending(self, now_ns: int) -> None:
-        """The rates of announced flows have changed."""
-        sends_bps = dict.fromkeys(self._ports, 0.0)
-        for flow in self._flows.values():
+    def _count_sending(self, flow: _Flow, sends_bps: float, now_ns: int) -> None:
+        """A flow sends so much from now on."""
+        more_bps = sends_bps - flow.counted_bps
+        flow.counted_bps = sends_bps
+        if more_bps:
             for link in flow.links:
-                if link in sends_bps:
-                    sends_bps[link] += flow.sends_bps
-        for link, port in self._ports.items():
-            port.pass_time(now_ns)
-            port.sends_bps = sends_bps[link]
+                port = self._ports.get(link)
+                if port is not None:
+                    port.pass_time(now_ns)
+                    port.sends_bps += more_bps
 
     # Flows
 
@@ -246,26 +260,54 @@ class Bandwidth:
             self._steering_stale = True
         if ends not in self._path_ids:
             self._path_ids[ends] = self._best_path_id(*ends)
-        flow = _Flow(announced, now_ns, self._links(*ends))
+        flow = _Flow(announced, now_ns)
+        links = self._links(*ends)
         if known is not None:
             flow.told_bps = known.told_bps
+            self._leave(name, known, now_ns)
         self._flows[name] = flow
-        self._stale = True
+        self._join(name, flow, links)
 
     def renew(self, name: str, now_ns: int, sends_bps: float = inf) -> bool:
         """A flow goes on, and sends `sends_bps` at most. Returns whether it is announced."""
         flow = self._flows.get(name)
         if flow is not None:
             flow.renewed_ns, flow.sends_most_bps = now_ns, sends_bps
+            self._count_sending(flow, flow.sends_bps, now_ns)
         return flow is not None
 
-    def withdraw(self, name: str) -> bool:
+    def withdraw(self, name: str, now_ns: int) -> bool:
         """A flow has ended. Returns whether it was announced."""
-        if self._flows.pop(name, None) is None:
+        flow = self._flows.pop(name, None)
+        if flow is None:
             return False
+        self._leave(name, flow, now_ns)
         self._news[name] = None
-        self._stale = self._steering_stale = True
+        self._steering_stale = True
         return True
+
+    def _join(self, name: str, flow: _Flow, links: tuple[PathLink, ...]) -> None:
+        """A flow goes over these links from now on."""
+        flow.links = links
+        if links:
+            self._admit(name, Demand(links, flow.announced.most_bps))
+        self._look_at(links)
+        self._joined = True
+
+    def _admit(self, name: str, demand: Demand[PathLink]) -> None:
+        for link in demand.links:
+            if not self._shares.flows_over(link):
+                self._shares.set_link(link, self._contention(link))
+        self._shares.put(name, demand)
+
+    def _leave(self, name: str, flow: _Flow, now_ns: int) -> None:
+        """A flow does not go over its links any more."""
+        self._count_sending(flow, 0.0, now_ns)
+        self._shares.remove(name)
+        self._changed_shares.discard(name)
+        self._look_at(flow.links)
+        flow.links = ()
+        self._joined = True
 
     def expire(self, now_ns: int) -> list[str]:
         """Remove the flows that were not renewed; returns them."""
@@ -275,36 +317,58 @@ class Bandwidth:
             if now_ns - flow.renewed_ns >= self.settings.expiry_ns
         ]
         for name in lost:
-            self.withdraw(name)
+            self.withdraw(name, now_ns)
         return lost
 
     def take_news(self, now_ns: int) -> list[str]:
         """The flows whose shares have changed since the last call, or that are gone."""
         if self._fabric_changes != self._fabric.changes:
             self._fabric_changes = self._fabric.changes
-            for name, flow in self._flows.items():
-                try:
-                    flow.links = self._links(flow.announced.src, flow.announced.dst)
-                except UnknownPathError:
-                    if flow.share is not None:
-                        self._news[name] = None
-                    flow.links, flow.share, flow.told_bps = (), None, None
-            self._stale = self._steering_stale = True
-        # Called after every event, so it must be quick if no flow is announced.
-        if not self._stale or not (self._flows or self._sending or self._news):
+            self._find_links(now_ns)
+        # Called after every event, so it must be quick if nothing is to be done.
+        if not self._joined and not self._read:
             return []
-        self._stale = False
-        for share in self._compute_shares(self._demands()):
-            flow = self._flows[share.flow]
-            flow.share = share
+        self._joined = False
+        links = list(islice(self._read, _AT_ONCE))
+        self._look_at(links)
+        for link in links:
+            del self._read[link]
+        self._changed_shares |= self._shares.settle()
+        for name in self._changed_shares:
+            flow, rate_bps = self._flows[name], self._shares.share(name)
+            flow.share = Share(name, rate_bps, self._shares.bottleneck(name))
+            self._count_sending(flow, flow.sends_bps, now_ns)
             told_bps = flow.told_bps
-            if told_bps is None or abs(share.rate_bps - told_bps) > _NEWS * told_bps:
-                flow.told_bps = share.rate_bps
-                self._news[share.flow] = None
-        self._note_sending(now_ns)
-        self._sending = bool(self._flows)
+            if told_bps is None or abs(rate_bps - told_bps) > _NEWS * told_bps:
+                flow.told_bps = rate_bps
+                self._news[name] = None
+        self._changed_shares.clear()
         news, self._news = list(self._news), {}
         return news
+
+    def _find_links(self, now_ns: int) -> None:
+        """Links or hosts have changed: find the links of all flows again."""
+        for name, flow in self._flows.items():
+            try:
+                links = self._links(flow.announced.src, flow.announced.dst)
+            except UnknownPathError:
+                if flow.share is not None:
+                    self._news[name] = None
+                self._leave(name, flow, now_ns)
+                flow.share = flow.told_bps = None
+            else:
+                if links != flow.links:
+                    self._leave(name, flow, now_ns)
+                    self._join(name, flow, links)
+        self._joined = self._steering_stale = True
+
+    def _look_at(self, links: Iterable[PathLink]) -> None:
+        """The use of links, or how many flows go over them, may have changed."""
+        for link in links:
+            # A port that is gone has no capacity: its flows are about to get other links.
+            known = self._capacity(_port_of(link)) is not None
+            if known and self._shares.flows_over(link):
+                self._shares.set_link(link, self._contention(link))
 
     # Paths
 
@@ -337,15 +401,21 @@ class Bandwidth:
         # Among equal ones, one that is measured.
         narrowest = min(states, key=lambda state: (_left_bps(state), state.use is None))
         known = all(state.use for state in states)
-        demands = self._demands()
-        demands[""] = Demand(links)
-        (share,) = (share for share in self._compute_shares(demands) if share.flow == "")
         return PathBandwidth(
             max(0.0, _left_bps(narrowest)),
             narrowest.use.error_bps if narrowest.use and known else None,
-            share.rate_bps,
+            self._share_of_one_more(links),
             states,
         )
+
+    def _share_of_one_more(self, links: tuple[PathLink, ...]) -> float:
+        self._admit(_ONE_MORE, Demand(links))
+        self._changed_shares |= self._shares.settle()
+        share_bps = self._shares.share(_ONE_MORE)
+        self._shares.remove(_ONE_MORE)
+        self._changed_shares |= self._shares.settle()
+        self._changed_shares.discard(_ONE_MORE)
+        return share_bps
 
     def _links(self, src: bytes, dst: bytes) -> tuple[PathLink, ...]:
         path_id = self._path_ids.get((src, dst))
@@ -378,7 +448,6 @@ class Bandwidth:
         few announced flows have, so that they part where there will be several paths. Raises
         UnknownPathError.
         """
-        announced = Counter(link for flow in self._flows.values() for link in flow.links)
         taken = Counter(self._path_ids.values())
 
         def part_bps(link: PortId) -> float:
@@ -389,7 +458,7 @@ class Bandwidth:
             port = self._ports.get(link)
             use = port.local.use if port else None
             left_bps = capacity_bps - (max(0.0, use.used_bps) if use else 0.0)
-            return left_bps / (1 + announced[link])
+            return left_bps / (1 + self._shares.flows_over(link))
 
         paths = [self._path(src, dst, path_id) for path_id in range(N_PATH_IDS)]
         parts = {path: sorted(map(part_bps, path)) for path in dict.fromkeys(paths)}
@@ -403,29 +472,6 @@ class Bandwidth:
 
     # Shares
 
-    def _demands(self) -> dict[str, Demand[PathLink]]:
-        return {
-            name: Demand(flow.links, flow.announced.most_bps)
-            for name, flow in self._flows.items()
-            if flow.links
-        }
-
-    def _compute_shares(self, demands: dict[str, Demand[PathLink]]) -> Iterable[Share]:
-        links = {link for demand in demands.values() for link in demand.links}
-        contentions = {link: self._contention(link) for link in links}
-        shares = max_min(contentions, demands)
-        used = dict.fromkeys(links, 0.0)
-        for flow, demand in demands.items():
-            for link in demand.links:
-                used[link] += shares[flow]
-        for flow, demand in demands.items():
-            narrowest = None
-            if shares[flow] < demand.most_bps:
-                narrowest = min(
-                    demand.links, key=lambda link: contentions[link].capacity_bps - used[link]
-                )
-            yield Share(flow, shares[flow], narrowest)
-
     def _contention(self, link: PathLink) -> Contention:
         whole_bps = self._capacity(_port_of(link))
         assert whole_bps is not None
@@ -436,7 +482,7 @@ class Bandwidth:
         whole, local = port.whole.use, port.local.use
         if whole is None or local is None:
             return Contention(capacity_bps)
-        announced_flows = sum(link in flow.links for flow in self._flows.values())
+        announced_flows = self._shares.flows_over(link)
         # Its host divides an uplink, in which all else that it sends is one flow.
         tcp_flows = 1 if isinstance(link, Uplink) else self._tcp_flows(link)
         local_bps, local_flows = max(0.0, local.used_bps), max(1, tcp_flows)

@@ -121,7 +121,7 @@ class Estimation:
 
     def withdraw(self, name: str, now_ns: int) -> bool:
         """Returns whether the flow was announced."""
-        known = self.bandwidth.withdraw(name)
+        known = self.bandwidth.withdraw(name, now_ns)
         if known:
             self._emit(Record("flow_withdrawn", {"flow": name}))
         self._read_often(now_ns)
