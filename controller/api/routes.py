@@ -56,7 +56,7 @@ def add(app: FastAPI, api: Api) -> None:
     reader = needs(Scope.READ)
     reads: dict[str, Any] = {"dependencies": [reader]}
     regulates = needs(Scope.REGULATE)
-    announces: dict[str, Any] = {"dependencies": [needs(Scope.ANNOUNCE)]}
+    announces = needs(Scope.ANNOUNCE)
     secure = api.settings.key is not None
 
     @app.get("/v1/health", summary="Whether the controller is there", tags=["controller"])
@@ -150,30 +150,31 @@ def add(app: FastAPI, api: Api) -> None:
         summary="Announce a flow, or that it wants another rate",
         response_model=views.ShareView,
         tags=["bandwidth"],
-        **announces,
     )
-    async def announce(flow: Flow, announcement: methods.Announcement) -> Response:
-        return await api.ask("announce", announcement, flow=flow)
+    async def announce(
+        caller: Annotated[Caller, announces], flow: Flow, announcement: methods.Announcement
+    ) -> Response:
+        return await api.ask("announce", announcement, flow=flow, owner=_named(caller))
 
     @app.patch(
         "/v1/fountains/{flow}",
         summary="Renew a flow",
         response_model=views.ShareView,
         tags=["bandwidth"],
-        **announces,
     )
-    async def renew(flow: Flow, renewal: methods.Renewal) -> Response:
-        return await api.ask("renew", renewal, flow=flow)
+    async def renew(
+        caller: Annotated[Caller, announces], flow: Flow, renewal: methods.Renewal
+    ) -> Response:
+        return await api.ask("renew", renewal, flow=flow, owner=_named(caller))
 
     @app.delete(
         "/v1/fountains/{flow}",
         summary="Withdraw a flow",
         response_model=answers.Withdrawn,
         tags=["bandwidth"],
-        **announces,
     )
-    async def withdraw(flow: Flow) -> Response:
-        return await api.ask("withdraw", flow=flow)
+    async def withdraw(caller: Annotated[Caller, announces], flow: Flow) -> Response:
+        return await api.ask("withdraw", flow=flow, owner=_named(caller))
 
     # How it is, and how it has been
 
@@ -260,7 +261,7 @@ def add(app: FastAPI, api: Api) -> None:
         tags=["regulation"],
     )
     async def off(bypass: methods.TimedBypass, caller: Annotated[Caller, regulates]) -> Response:
-        return await api.change("off", bypass, by=f"token {caller.token.name}")
+        return await api.change("off", bypass, by=_named(caller))
 
     @app.delete(
         "/v1/bypasses",
@@ -271,7 +272,7 @@ def add(app: FastAPI, api: Api) -> None:
     async def on(
         bypass: Annotated[methods.Bypass, Query()], caller: Annotated[Caller, regulates]
     ) -> Response:
-        return await api.change("on", bypass, by=f"token {caller.token.name}")
+        return await api.change("on", bypass, by=_named(caller))
 
     # Settings
 
@@ -294,7 +295,7 @@ def add(app: FastAPI, api: Api) -> None:
     async def change_settings(
         changes: methods.Changes, caller: Annotated[Caller, regulates]
     ) -> Response:
-        return await api.change("change", changes, by=f"token {caller.token.name}")
+        return await api.change("change", changes, by=_named(caller))
 
     @app.post(
         "/v1/settings/undo",
@@ -303,7 +304,7 @@ def add(app: FastAPI, api: Api) -> None:
         tags=["settings"],
     )
     async def undo(change: methods.OfChange, caller: Annotated[Caller, regulates]) -> Response:
-        return await api.change("undo", change, by=f"token {caller.token.name}")
+        return await api.change("undo", change, by=_named(caller))
 
     @app.get(
         "/v1/audit",
@@ -397,3 +398,7 @@ class _EventStream(StreamingResponse):
         with self._hub.listening(self._wants, self._may) as told:
             self.body_iterator = told
             await super().__call__(scope, receive, send)
+
+
+def _named(caller: Caller) -> str:
+    return f"token {caller.token.name}"

@@ -10,6 +10,7 @@ from controller.northbound.handlers import Document, Handlers, Listing, Stream
 from controller.northbound.interfaces import (
     ConflictError,
     FailedError,
+    NotOwnerError,
     UnknownError,
     ValueRefusedError,
 )
@@ -40,6 +41,8 @@ class Dispatcher:
             yield messages.error(error.kind, error.detail)
         except UnknownError as error:
             yield messages.error(Kind.UNKNOWN, str(error))
+        except NotOwnerError as error:
+            yield messages.error(Kind.FORBIDDEN, str(error))
         except ConflictError as error:
             yield messages.error(Kind.CONFLICT, str(error))
         except ValueRefusedError as error:

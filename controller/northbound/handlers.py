@@ -208,13 +208,14 @@ class Handlers:
         return Stream("fountains", batches, {})
 
     def announce(self, said: methods.Announce) -> Answer:
-        return Document(self._announcing.announce(said.flow, said.src, said.dst, said.most_bps))
+        announced = said.flow, said.src, said.dst, said.most_bps, said.owner
+        return Document(self._announcing.announce(*announced))
 
     def renew(self, said: methods.Renew) -> Answer:
-        return Document(self._announcing.renew(said.flow, said.sends_bps))
+        return Document(self._announcing.renew(said.flow, said.sends_bps, said.owner))
 
     def withdraw(self, said: methods.OfFlow) -> Answer:
-        self._announcing.withdraw(said.flow)
+        self._announcing.withdraw(said.flow, said.owner)
         return Document({"flow": said.flow})
 
     def _follow(self, serial: int) -> Iterator[list[dict[str, object]]]:

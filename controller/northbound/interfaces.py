@@ -31,6 +31,10 @@ class UnknownError(LookupError):
     """There is no such host, path, flow, switch or port; the message says which."""
 
 
+class NotOwnerError(Exception):
+    """It is somebody else's; the message says whose."""
+
+
 class ConflictError(Exception):
     """Something has changed meanwhile; the message says what."""
 
@@ -143,13 +147,16 @@ class Changing(Protocol):
 
 
 class Announcing(Protocol):
-    """Takes the announcements of fountain flows."""
+    """Takes the announcements of fountain flows. A flow is its owner's, and the operator's, who is
+    the owner None; to others all of these raise NotOwnerError."""
 
-    def announce(self, flow: str, src: str, dst: str, most_bps: float | None) -> ShareView:
+    def announce(
+        self, flow: str, src: str, dst: str, most_bps: float | None, owner: str | None = None
+    ) -> ShareView:
         """Announce a flow, or change its maximum rate. Raises UnknownError."""
 
-    def renew(self, flow: str, sends_bps: float | None) -> ShareView:
+    def renew(self, flow: str, sends_bps: float | None, owner: str | None = None) -> ShareView:
         """Keep a flow announced; it sends no more than this. Raises UnknownError."""
 
-    def withdraw(self, flow: str) -> None:
+    def withdraw(self, flow: str, owner: str | None = None) -> None:
         """End an announced flow. Raises UnknownError."""

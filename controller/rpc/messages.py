@@ -34,6 +34,7 @@ class Kind(StrEnum):
     UNKNOWN = "unknown"
     VALUE = "value"
     CONFLICT = "conflict"
+    FORBIDDEN = "forbidden"
     NOT_READY = "not_ready"
     BUSY = "busy"
     INTERNAL = "internal"

@@ -337,9 +337,11 @@ class Renewal(Parameters):
 
 
 class OfFlow(Parameters):
-    """An announced flow."""
+    """An announced flow. `owner` is who announces it, or asks for a change; None: the operator, who
+    may change all of them."""
 
     flow: FlowName
+    owner: Who | None = None
 
 
 class Announce(Announcement, OfFlow):

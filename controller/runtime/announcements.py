@@ -13,7 +13,7 @@ from eventlet.queue import Empty, Full, LightQueue
 from controller.core.bandwidth.announced import Announced, UnknownPathError, Uplink
 from controller.core.engine import Engine
 from controller.model.effects import Effect
-from controller.northbound.interfaces import UnknownError
+from controller.northbound.interfaces import NotOwnerError, UnknownError
 from controller.northbound.views import LinkView, PathView, ShareView
 
 _NEWS, _QUIET_S = 10_000, 10.0
@@ -32,31 +32,50 @@ class Broker:
         self._apply = apply
         self._clock_ns = clock_ns
         self._followers: set[LightQueue] = set()
+        # Of announced flows that are not the operator's.
+        self._owners: dict[str, str] = {}
 
     # From senders
 
-    def announce(self, flow: str, src: str, dst: str, most_bps: float | None) -> ShareView:
-        """Announce a flow, or change its maximum rate. Raises UnknownError."""
+    def announce(
+        self, flow: str, src: str, dst: str, most_bps: float | None, owner: str | None = None
+    ) -> ShareView:
+        """Announce a flow, or change its maximum rate. Raises UnknownError and NotOwnerError."""
+        is_new = not self._is_announced(flow)
+        if not is_new:
+            self._require(flow, owner)
         ends = ip_address(src).packed, ip_address(dst).packed
         announced = Announced(*ends, inf if most_bps is None else most_bps)
         try:
             self._apply(self._engine().announce(flow, announced, self._clock_ns()))
         except UnknownPathError as error:
             raise UnknownError(str(error)) from None
+        if is_new and owner is not None:
+            self._owners[flow] = owner
         return self._share(flow)
 
-    def renew(self, flow: str, sends_bps: float | None) -> ShareView:
-        """A flow goes on, and sends `sends_bps` at most. Raises UnknownError."""
+    def renew(self, flow: str, sends_bps: float | None, owner: str | None = None) -> ShareView:
+        """A flow goes on, and sends `sends_bps` at most. Raises UnknownError and NotOwnerError."""
+        self._require(flow, owner)
         sends_bps = inf if sends_bps is None else sends_bps
-        if not self._engine().estimation.bandwidth.renew(flow, self._clock_ns(), sends_bps):
-            raise _unknown(flow)
+        self._engine().estimation.bandwidth.renew(flow, self._clock_ns(), sends_bps)
         return self._share(flow)
 
-    def withdraw(self, flow: str) -> None:
-        """A flow has ended. Raises UnknownError."""
-        if flow not in self._engine().estimation.bandwidth.flows:
-            raise _unknown(flow)
+    def withdraw(self, flow: str, owner: str | None = None) -> None:
+        """A flow has ended. Raises UnknownError and NotOwnerError."""
+        self._require(flow, owner)
         self._apply(self._engine().withdraw(flow, self._clock_ns()))
+
+    def _is_announced(self, flow: str) -> bool:
+        return flow in self._engine().estimation.bandwidth.flows
+
+    def _require(self, flow: str, owner: str | None) -> None:
+        """Raises UnknownError, or NotOwnerError unless the flow is this owner's."""
+        if not self._is_announced(flow):
+            raise _unknown(flow)
+        if owner is not None and self._owners.get(flow) != owner:
+            whose = self._owners.get(flow, "the operator")
+            raise NotOwnerError(f"flow {flow} is announced by {whose}; take another name")
 
     # To those who ask
 
@@ -96,6 +115,8 @@ class Broker:
 
     def told(self, flow: str) -> None:
         """A flow has a new share, or is gone: send it to the followers."""
+        if not self._is_announced(flow):
+            self._owners.pop(flow, None)
         if not self._followers:
             return
         share = self._share(flow)

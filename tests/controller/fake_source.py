@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 from controller.config.schema import Config
 from controller.model.values import PortId, datapath_id
-from controller.northbound.interfaces import UnknownError
+from controller.northbound.interfaces import NotOwnerError, UnknownError
 from controller.northbound.views import (
     AccountView,
     BypassView,
@@ -89,6 +89,7 @@ class Told:
         self.queries: list[FlowQuery] = []
         self.announced: dict[str, ShareView] = {}
         self.renewed: list[tuple[str, float | None]] = []
+        self.owners: dict[str, str | None] = {}
         self.turned_on_by = ""
         self.unaware: list[str] = []
         self.turned_off: dict[tuple[int | None, str | None], BypassView] = {}
@@ -333,8 +334,12 @@ class Told:
         yield []
         yield list(self.announced.values())
 
-    def announce(self, flow: str, src: str, dst: str, most_bps: float | None) -> ShareView:
+    def announce(
+        self, flow: str, src: str, dst: str, most_bps: float | None, owner: str | None = None
+    ) -> ShareView:
         self.path_bandwidth(src, dst)
+        if self.owners.setdefault(flow, owner) != owner:
+            raise NotOwnerError(f"flow {flow} is announced by {self.owners[flow]}")
         self.announced[flow] = {
             "flow": flow,
             "src": src,
@@ -346,14 +351,16 @@ class Told:
         }
         return self.announced[flow]
 
-    def renew(self, flow: str, sends_bps: float | None) -> ShareView:
+    def renew(self, flow: str, sends_bps: float | None, owner: str | None = None) -> ShareView:
         if flow not in self.announced:
             raise UnknownError(f"no flow {flow} is announced")
+        if owner not in (None, self.owners.get(flow)):
+            raise NotOwnerError(f"flow {flow} is announced by {self.owners.get(flow)}")
         self.renewed.append((flow, sends_bps))
         return self.announced[flow]
 
-    def withdraw(self, flow: str) -> None:
-        self.renew(flow, None)
+    def withdraw(self, flow: str, owner: str | None = None) -> None:
+        self.renew(flow, None, owner)
         del self.announced[flow]
 
     def off(self, switch: int | None, port: str | None, for_s: float | None, by: str) -> OffView:

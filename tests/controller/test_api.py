@@ -61,6 +61,7 @@ class Controller:
 _SCOPES = {
     "reader": [Scope.READ],
     "sender": [Scope.ANNOUNCE],
+    "neighbour": [Scope.ANNOUNCE],
     "operator": [Scope.READ, Scope.REGULATE],
 }
 
@@ -230,6 +231,10 @@ def test_flows_are_announced_renewed_and_withdrawn(world: ServedApi) -> None:
     renewed = world.ask("/v1/fountains/a:1", "PATCH", "sender", json={"sends_bps": 7})
     assert (renewed.status_code, told.renewed) == (200, [("a:1", 7)])
     assert "scope announce" in world.problem(403, "/v1/fountains/a:1", "DELETE")
+    for method, body in (("PUT", FLOW), ("PATCH", {"sends_bps": 1}), ("DELETE", None)):
+        detail = world.problem(403, "/v1/fountains/a:1", method, name="neighbour", json=body)
+        assert detail == "flow a:1 is announced by token sender"
+    assert told.renewed == [("a:1", 7)]
     assert world.ask("/v1/fountains/a:1", "DELETE", "sender").json() == {"flow": "a:1"}
     for method, body in (("PATCH", {}), ("DELETE", None)):
         detail = world.problem(404, "/v1/fountains/a:1", method, name="sender", json=body)

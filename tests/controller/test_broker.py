@@ -9,7 +9,7 @@ from controller.core.bandwidth.announced import BandwidthSettings
 from controller.core.engine import Engine
 from controller.model.effects import Effect, TellShare
 from controller.model.values import PortId
-from controller.northbound.interfaces import UnknownError
+from controller.northbound.interfaces import NotOwnerError, UnknownError
 from controller.northbound.views import ShareView
 from controller.runtime.announcements import Broker
 from engine_bench import QUEUE, SECOND, EngineBench, records, star
@@ -83,6 +83,31 @@ def test_senders_are_told_what_the_switches_know_their_packets_by(brokered: Brok
     assert broker.renew("a", None)["dscp"] == 18
     bandwidth.reconfigure(BandwidthSettings())
     assert broker.renew("a", None)["dscp"] is None
+
+
+def test_a_flow_is_its_owners_and_the_operators(brokered: Brokered) -> None:
+    broker = brokered.broker
+    broker.announce("a", S1, R, None, "token a")
+    assert broker.announce("a", S1, R, 2e6, "token a")["rate_bps"] == 2e6
+    for change in (
+        lambda: broker.announce("a", S2, R, None, "token b"),
+        lambda: broker.renew("a", 0, "token b"),
+        lambda: broker.withdraw("a", "token b"),
+    ):
+        with pytest.raises(NotOwnerError, match="flow a is announced by token a; take another"):
+            change()
+    assert broker.renew("a", None, "token a")["src"] == S1
+    assert broker.renew("a", None)["rate_bps"] == 2e6
+    broker.withdraw("a")
+    # The name is free again, and the operator's flow is nobody else's.
+    broker.announce("a", S1, R, None)
+    with pytest.raises(NotOwnerError, match="by the operator"):
+        broker.withdraw("a", "token a")
+    broker.withdraw("a")
+    broker.announce("a", S1, R, None, "token b")
+    brokered.bench.now_ns += 10 * SECOND
+    brokered.apply(brokered.bench.engine.tend(brokered.bench.now_ns))
+    broker.announce("a", S1, R, None, "token c")
 
 
 def test_what_is_not_known_is_told(brokered: Brokered) -> None:
