@@ -184,6 +184,10 @@ def test_a_datapath_id_is_16_hexadecimal_digits_or_a_number(written: str, switch
         ("bandwidth: {reserved: 12.5 %}", "reserved: '12.5 %' is not a number; write 0.125"),
         ("fabric: {rtt: 500}", "fabric.rtt: 500 s is no RTT of a fabric; write e.g. 500 us"),
         ("northbound: {metrics: 9464}", "metrics: 9464 is not HOST:PORT; .* 127.0.0.1:9464"),
+        (
+            "northbound: {metrics: '0.0.0.0:9464'}",
+            "northbound: metrics would cross the network to 0.0.0.0 in clear",
+        ),
         ("fabric: {queues: [{switch: 011, port: 1}]}", "011 has leading zeros; leave them out"),
         ("fabric: {queues: [{switch: 1234567890123456x, port: 1}]}", "is no datapath id; write"),
         ("regulation: {initial_window: 10}", "regulation.initial_window: unknown key"),

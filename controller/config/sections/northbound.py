@@ -105,11 +105,22 @@ class ApiSection(Section):
 class Northbound(Section):
     """Metrics are off unless told where: two controllers on a machine must not be in each other's
     way. That is no harm for the socket, which is done without if it cannot be had and was not
-    asked for."""
+    asked for. Metrics leave the machine in clear only with `metrics_in_clear`."""
 
     metrics: MetricsOrOff = None
+    metrics_in_clear: bool = False
     socket: SocketOrOff = SOCKET
     api: ApiSection | None = None
+
+    @model_validator(mode="after")
+    def _are_metrics_kept(self) -> Self:
+        if self.metrics and not self.metrics_in_clear and not _is_loopback(self.metrics[0]):
+            raise ValueError(
+                f"metrics would cross the network to {self.metrics[0]} in clear, for whoever asks; "
+                "let Prometheus read /metrics of the API, with TLS and a token, or listen on "
+                "127.0.0.1, or add metrics_in_clear: true"
+            )
+        return self
 
     @property
     def socket_must(self) -> bool:
