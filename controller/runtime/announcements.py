@@ -32,8 +32,8 @@ class Broker:
         self._apply = apply
         self._clock_ns = clock_ns
         self._followers: set[LightQueue] = set()
-        # Of announced flows that are not the operator's.
-        self._owners: dict[str, str] = {}
+        # Of announced flows; None: the operator.
+        self._owners: dict[str, str | None] = {}
 
     # From senders
 
@@ -50,7 +50,7 @@ class Broker:
             self._apply(self._engine().announce(flow, announced, self._clock_ns()))
         except UnknownPathError as error:
             raise UnknownError(str(error)) from None
-        if is_new and owner is not None:
+        if is_new:
             self._owners[flow] = owner
         return self._share(flow)
 
@@ -74,7 +74,7 @@ class Broker:
         if not self._is_announced(flow):
             raise _unknown(flow)
         if owner is not None and self._owners.get(flow) != owner:
-            whose = self._owners.get(flow, "the operator")
+            whose = self._owners.get(flow) or "the operator"
             raise NotOwnerError(f"flow {flow} is announced by {whose}; take another name")
 
     # To those who ask
@@ -114,7 +114,8 @@ class Broker:
             yield self._share(flow)
 
     def told(self, flow: str) -> None:
-        """A flow has a new share, or is gone: send it to the followers."""
+        """A flow has a new share, or is gone: send it to the followers. Its name is free again if
+        it is gone."""
         if not self._is_announced(flow):
             self._owners.pop(flow, None)
         if not self._followers:
@@ -125,6 +126,10 @@ class Broker:
                 news.put_nowait(share)
             except Full:
                 self._followers.discard(news)
+
+    def forget(self) -> None:
+        """No flow is announced any more."""
+        self._owners.clear()
 
     @property
     def followers(self) -> int:

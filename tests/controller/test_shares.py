@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from math import inf
+from random import Random
 from typing import Any
 
 import pytest
@@ -177,6 +178,54 @@ def test_after_any_changes_shares_are_those_of_progressive_filling(
             assert set(shares.links) == {link for one in demands.values() for link in one.links}
             for flow, demand in demands.items():
                 assert (shares.bottleneck(flow) is None) == (told[flow] >= demand.most_bps)
+
+
+def test_changes_too_small_to_be_seen_overload_no_link() -> None:
+    # Capacities of 1 Gb/s: TCP that wants 0.8 bit/s less is no change, and then it is two flows.
+    shares: FairShares[int, str] = FairShares()
+    for flow in range(4):
+        shares.set_link(f"uplink {flow}", Contention(1e10))
+        shares.set_link("b", Contention(1e9, 1, 40_000.0))
+        shares.put(flow, Demand((f"uplink {flow}", "b")))
+    for local_flows, local_bps in ((1, 40_000.0), (1, 39_999.2), (2, 39_999.2)):
+        shares.set_link("b", Contention(1e9, local_flows, local_bps))
+        shares.settle()
+        assert sum(map(shares.share, range(4))) == pytest.approx(1e9 - local_bps, rel=1e-8)
+
+
+@given(st.randoms(use_true_random=False))
+def test_many_small_changes_overload_no_link(chance: Random) -> None:
+    shares: FairShares[int, int] = FairShares()
+    links, demands = dict.fromkeys(LINKS, Contention(1e9)), dict[int, Demand[int]]()
+    for _ in range(60):
+        flow, link = chance.randrange(12), chance.choice(LINKS)
+        match chance.choice(("put", "put", "remove", "capacity", "local")):
+            case "put":
+                of = tuple(chance.sample(LINKS, chance.randint(1, 3)))
+                demands[flow] = Demand(of, chance.choice((inf, 1e9 / 3, 1e9 / 7, 2e8)))
+                for one in of:
+                    shares.set_link(one, links[one])
+                shares.put(flow, demands[flow])
+            case "remove":
+                demands.pop(flow, None)
+                shares.remove(flow)
+            case "capacity":
+                links[link] = Contention(1e9 * (1 + chance.uniform(-5e-10, 5e-10)))
+            case "local":
+                local_bps = 4e4 + chance.uniform(-8, 8)
+                links[link] = Contention(1e9, chance.randint(1, 2), local_bps)
+        if link in shares.links:
+            shares.set_link(link, links[link])
+        shares.settle()
+        for one, contention in links.items():
+            load_bps = sum(shares.share(flow) for flow in demands if one in demands[flow].links)
+            assert load_bps <= contention.capacity_bps * (1 + 1e-7)
+        for flow, demand in demands.items():
+            assert shares.share(flow) <= demand.most_bps
+            if shares.share(flow) < demand.most_bps * (1 - 1e-7):
+                bottleneck = shares.bottleneck(flow)
+                over = [one for one in demands if bottleneck in demands[one].links]
+                assert shares.share(flow) >= max(map(shares.share, over)) * (1 - 1e-7)
 
 
 def _is_bottleneck(

@@ -117,8 +117,8 @@ class Northbound(Section):
         if self.metrics and not self.metrics_in_clear and not _is_loopback(self.metrics[0]):
             raise ValueError(
                 f"metrics would cross the network to {self.metrics[0]} in clear, for whoever asks; "
-                "let Prometheus read /metrics of the API, with TLS and a token, or listen on "
-                "127.0.0.1, or add metrics_in_clear: true"
+                "listen on 127.0.0.1, for a Prometheus or a TLS proxy on this machine, or add "
+                "metrics_in_clear: true"
             )
         return self
 

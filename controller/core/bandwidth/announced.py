@@ -14,6 +14,7 @@ hash of the ports, which are not announced.
 
 from collections import Counter
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import ip_address
 from itertools import islice
@@ -174,12 +175,15 @@ class Bandwidth:
         self._changed_shares: set[str] = set()
         # Links that were read since they were looked at, first come first.
         self._read: dict[PathLink, None] = {}
+        # Counters were read, or time has passed: nothing urgent waits.
+        self._looks = False
         # Flows have joined or left.
         self._joined = self._steering_stale = False
 
     def reconfigure(self, settings: BandwidthSettings) -> None:
         """Use these settings from now on."""
         self.settings = settings
+        self._looks = True
         self._read.update(dict.fromkeys(self._shares.links))
 
     # Counters
@@ -205,6 +209,7 @@ class Bandwidth:
         # Packets of announced flows may be among those that left or those that were dropped, so
         # they are subtracted from the sum of both.
         port.local.read(n_bytes + dropped_bytes - round(port.sent_bytes), at_ns)
+        self._looks = True
         if self._shares.flows_over(link):
             self._read[link] = None
         if port.whole.read(n_bytes, at_ns):
@@ -311,6 +316,7 @@ class Bandwidth:
 
     def expire(self, now_ns: int) -> list[str]:
         """Remove the flows that were not renewed; returns them."""
+        self._looks = True
         lost = [
             name
             for name, flow in self._flows.items()
@@ -326,13 +332,14 @@ class Bandwidth:
             self._fabric_changes = self._fabric.changes
             self._find_links(now_ns)
         # Called after every event, so it must be quick if nothing is to be done.
-        if not self._joined and not self._read:
+        if not self._joined and not (self._read and self._looks):
             return []
-        self._joined = False
-        links = list(islice(self._read, _AT_ONCE))
-        self._look_at(links)
-        for link in links:
-            del self._read[link]
+        if self._looks:
+            links = list(islice(self._read, _AT_ONCE))
+            self._look_at(links)
+            for link in links:
+                del self._read[link]
+        self._joined = self._looks = False
         self._changed_shares |= self._shares.settle()
         for name in self._changed_shares:
             flow, rate_bps = self._flows[name], self._shares.share(name)
@@ -349,17 +356,17 @@ class Bandwidth:
     def _find_links(self, now_ns: int) -> None:
         """Links or hosts have changed: find the links of all flows again."""
         for name, flow in self._flows.items():
-            try:
+            links: tuple[PathLink, ...] = ()
+            with suppress(UnknownPathError):
                 links = self._links(flow.announced.src, flow.announced.dst)
-            except UnknownPathError:
-                if flow.share is not None:
-                    self._news[name] = None
+            if links != flow.links:
                 self._leave(name, flow, now_ns)
+                self._join(name, flow, links)
+            if not links and flow.share is not None:
+                self._news[name] = None
                 flow.share = flow.told_bps = None
-            else:
-                if links != flow.links:
-                    self._leave(name, flow, now_ns)
-                    self._join(name, flow, links)
+        # Ports may have another speed.
+        self._read.update(dict.fromkeys(self._shares.links))
         self._joined = self._steering_stale = True
 
     def _look_at(self, links: Iterable[PathLink]) -> None:

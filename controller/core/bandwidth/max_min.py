@@ -85,7 +85,7 @@ class _Link(Generic[Flow, Link]):
     level_bps: float = 0.0
     # Some of its flows might have more than the level elsewhere.
     is_full: bool = False
-    # The sum of the shares of its flows.
+    # The sum of the shares of its flows, or a little more until it is filled again.
     load_bps: float = 0.0
     flows: dict[Flow, _Flow[Flow, Link]] = field(default_factory=dict)
 
@@ -199,18 +199,21 @@ class FairShares(Generic[Flow, Link]):
             del self._pending[link]
             before_bps = link.level_bps
             link.fill()
-            if _differ(before_bps, link.level_bps):
-                for flow in link.flows.values():
-                    self._reshare(flow, by=link)
+            if not _differ(before_bps, link.level_bps):
+                # A share is one of the levels exactly, or it would seem to be limited elsewhere.
+                link.level_bps = before_bps
+                continue
+            for flow in link.flows.values():
+                self._reshare(flow, by=link)
         changed, self._changed = self._changed, set()
         return changed
 
     def _reshare(self, flow: _Flow[Flow, Link], by: _Link[Flow, Link] | None = None) -> None:
         """A link of a flow, `by` (None: all of them), may have another level than before."""
         before_bps, after_bps = flow.share_bps, flow.may_have_bps()
+        flow.share_bps = after_bps
         if not _differ(before_bps, after_bps):
             return
-        flow.share_bps = after_bps
         self._changed.add(flow.key)
         for link in flow.links:
             link.load_bps += after_bps - before_bps
