@@ -19,6 +19,7 @@ use proto::acc::{Arrival, Config, Counters, Event, Layer, Outbox, PeerStatistics
 use crate::clock::Clock;
 use crate::path::local_address;
 use crate::poller::{Events, Interest, Poller};
+use crate::process::give_back_memory;
 use crate::socket::{Buffers, DataSocket};
 use crate::tun::{Device, MOST_BYTES, Routing};
 use notice::{Openings, Said, listen_to_errors, said};
@@ -30,6 +31,8 @@ const UDP_BYTES: usize = 8;
 
 /// Whether there is a way to a peer is tried so often.
 const FIND_WAYS: Duration = Duration::from_secs(2);
+/// Memory that is free is given back so often, if anything happens.
+const GIVE_BACK: Duration = Duration::from_secs(30);
 
 const DEVICE: usize = 0;
 const OPENINGS: usize = 1;
@@ -307,6 +310,7 @@ impl Engine {
         crate::sleep_precisely();
         let (mut events, mut buffers) = (Events::new(), Buffers::new());
         let mut packet = vec![0; MOST_BYTES];
+        let mut give_back_at = self.clock.now() + GIVE_BACK;
         while !self.shared.stop.load(Ordering::SeqCst) {
             self.find_ways();
             self.flush();
@@ -327,6 +331,10 @@ impl Engine {
             }
             self.obey();
             self.tell_events();
+            if give_back_at <= now {
+                give_back_memory();
+                give_back_at = now + GIVE_BACK;
+            }
         }
         self.layer.leave(&mut self.out);
         self.flush();
