@@ -18,8 +18,8 @@ pub fn raise_file_limit() {
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
 }
 
-/// Gives memory that is free back to the system. Where packets were kept for a while, glibc keeps what lies between others: in an hour of
-/// any traffic through a layer that holds 2 MB, and 8 MB at times, 13 of 21 MB.
+/// Gives memory that is free back to the system. Where packets were kept for a while, glibc keeps what lies between others: after 20 minutes
+/// of any traffic through a layer that held 0.6 to 7.6 MB of them, 13 of 21 MB.
 pub(crate) fn give_back_memory() {
     #[cfg(target_env = "gnu")]
     // SAFETY: it takes no pointer, and may be called at any time by any thread.

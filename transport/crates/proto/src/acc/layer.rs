@@ -393,7 +393,7 @@ impl Layer {
         let told = sender.on_feedback(now, feedback, &mut peer.scheduler, &mut coded);
         peer.loss.on_packets(told.sent, told.lost);
         if told.queued {
-            peer.loss.limit(peer.scheduler.loss_without_queue());
+            peer.loss.limit(peer.scheduler.losses.loss_without_queue());
         }
         peer.link.write_coded(report.flow, &mut coded, out);
         self.coded = coded;

@@ -7,21 +7,24 @@
 //! finds its peers, tells flows apart, and carries packets of TCP, coded ones and reports between them, in UDP.
 
 mod layer;
+mod losses;
 mod outbox;
 pub mod packet;
 mod receiver;
 pub mod redundancy;
 mod sender;
 mod session;
+mod strategy;
 
 pub use layer::{
     Arrival, Config, Counters, DEFAULT_PORT, Deliver, Event, FlowStatistics, Layer, PeerStatistics, Why,
 };
+pub use losses::{LossRate, PathLosses};
 pub use outbox::{Burst, Outbox, Way};
-
 pub use receiver::{HandOn, Receiver, ReceiverCounters};
-pub use sender::{Coded, LossRate, Sender, SenderCounters, Strategy, Told};
+pub use sender::{Coded, Sender, SenderCounters, Told};
 pub use session::KEY_BYTES;
+pub use strategy::Strategy;
 
 /// What a receiver tells its sender, with each packet that goes back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -10,37 +10,11 @@
 
 use std::time::Duration;
 
+use super::losses::{PathLosses, is_negligible};
 use crate::Time;
 
 /// Of more packets than this, what is true of so many is true as nearly as a float can say.
 const MOST_COUNTED: u32 = 1000;
-
-/// The shortest round trip is that of the last one or two of these: longer than queues stay full, shorter than paths stay as they are.
-const PERIOD: Duration = Duration::from_secs(600);
-/// One that is longer by less has met no queue.
-const LEAST_RANGE: Duration = Duration::from_micros(500);
-/// What one sample may move the range by, as a share of it.
-const RANGE_STEP: f64 = 1.0 / 8.0;
-
-/// A path that loses fewer is one that loses none.
-const NEGLIGIBLE: f64 = 1e-4;
-
-/// Whether a path that loses so many packets is one that loses none.
-pub fn is_negligible(loss: f64) -> bool {
-    loss < NEGLIGIBLE
-}
-
-/// What one packet more, at a long round trip or at a short one, counts in both kinds of losses: where 1 % is lost, about 80 losses count. Both
-/// have one clock, so that a path that begins to lose packets has not lost none for longer at one kind than at the other.
-const LOSSES_WEIGHT: f64 = 1.0 / 8192.0;
-/// A queue loses packets if so many times as many are lost where round trips are long.
-const LOSSY: f64 = 3.0;
-/// And if that is ten times as likely as that all round trips lose the same share, by a likelihood-ratio test at each report: of a path that is young,
-/// little is known.
-const LEAST_EVIDENCE: f64 = std::f64::consts::LN_10;
-/// What is known of the losses at short round trips of any path, before the first packet: a flow that begins fills a queue, and may lose packets of
-/// it, after a few packets at short ones.
-const PRESUMED: Losses = Losses { sent: 100.0, lost: 1.0 };
 
 /// A round trip that is so many times the shortest one is that of a long queue.
 const STRETCH: f64 = 3.0;
@@ -120,84 +94,14 @@ impl Default for Policy {
 pub struct Scheduler {
     policy: Policy,
     queue: f64,
-    round_trips: RoundTrips,
-    /// Losses at short round trips, and at long ones.
-    at_short: Losses,
-    at_long: Losses,
-}
-
-/// How many packets were sent of late, and how many of them were lost.
-#[derive(Clone, Copy, Debug, Default)]
-struct Losses {
-    sent: f64,
-    lost: f64,
-}
-
-impl Losses {
-    /// So many packets more were sent on the path.
-    fn age(&mut self, packets: u64) {
-        let stays = (1.0 - LOSSES_WEIGHT).powi(packets.min(100_000) as i32);
-        self.sent *= stays;
-        self.lost *= stays;
-    }
-
-    fn add(&mut self, sent: u64, lost: u64) {
-        self.sent += sent as f64;
-        self.lost += lost.min(sent) as f64;
-    }
-
-    fn share(self) -> f64 {
-        self.lost / self.sent
-    }
-}
-
-/// The range of a path's round trips, of late: the shortest ones are without a queue, the long ones with a full one.
-#[derive(Clone, Copy, Debug)]
-struct RoundTrips {
-    /// The shortest of this period, and of the one before: a path may change.
-    shortest: [Duration; 2],
-    begun: Time,
-    /// How much longer than the shortest those are that nine in ten stay below. The longest itself may be that of a host that stood still.
-    range: f64,
-}
-
-impl Default for RoundTrips {
-    fn default() -> Self {
-        RoundTrips { shortest: [Duration::MAX; 2], begun: Time::ZERO, range: 0.0 }
-    }
-}
-
-impl RoundTrips {
-    fn on_sample(&mut self, now: Time, rtt: Duration) {
-        if self.begun + PERIOD <= now {
-            self.begun = now;
-            self.shortest = [rtt, self.shortest[0]];
-        }
-        self.shortest[0] = self.shortest[0].min(rtt);
-        let beyond = (rtt - self.shortest().min(rtt)).as_secs_f64();
-        // Up by nine steps for each down: at rest, one in ten is longer.
-        let step = self.range.max(LEAST_RANGE.as_secs_f64()) * RANGE_STEP;
-        self.range = (self.range + if beyond > self.range { 0.9 * step } else { -0.1 * step }).max(0.0);
-    }
-
-    /// The shortest one.
-    fn shortest(&self) -> Duration {
-        self.shortest[0].min(self.shortest[1])
-    }
-
-    /// Whether so long a round trip is one of a queue that is rather full than empty.
-    fn is_long(&self, rtt: Duration) -> bool {
-        let shortest = self.shortest();
-        let half = Duration::from_secs_f64(self.range / 2.0);
-        rtt > shortest + half.max(shortest / 4).max(LEAST_RANGE)
-    }
+    /// What is lost on the path, and where its round trips are long.
+    pub losses: PathLosses,
 }
 
 impl Scheduler {
     /// One that has sent nothing yet.
     pub fn new(policy: Policy) -> Self {
-        let (round_trips, none) = (RoundTrips::default(), Losses::default());
-        Scheduler { policy, queue: policy.least_queue, round_trips, at_short: none, at_long: none }
+        Scheduler { policy, queue: policy.least_queue, losses: PathLosses::default() }
     }
 
     /// c1: coded packets that follow a window of so many packets, of which each is lost with probability `loss`. `length` is that of a coded packet, as a
@@ -230,7 +134,7 @@ impl Scheduler {
 
     /// Whether a path that loses so many packets is congested, if its round trips take so long of late.
     pub fn is_congested(&self, loss: f64, rtt: Duration) -> bool {
-        let shortest = self.round_trips.shortest().max(Duration::from_micros(1));
+        let shortest = self.losses.shortest_round_trip().max(Duration::from_micros(1));
         loss > self.policy.congested && rtt.as_secs_f64() > STRETCH * shortest.as_secs_f64()
     }
 
@@ -241,31 +145,8 @@ impl Scheduler {
 
     /// A packet was acknowledged after this time. Whether that is long, as it is behind a queue, or where a host was busy.
     pub fn on_round_trip_time(&mut self, now: Time, rtt: Duration) -> bool {
-        self.round_trips.on_sample(now, rtt);
-        self.policy.heeds_queues && self.round_trips.is_long(rtt)
-    }
-
-    /// Of so many packets, so many were lost, while round trips were long or not.
-    pub fn on_packets(&mut self, sent: u64, lost: u64, long: bool) {
-        self.at_short.age(sent);
-        self.at_long.age(sent);
-        let losses = if long { &mut self.at_long } else { &mut self.at_short };
-        losses.add(sent, lost);
-    }
-
-    /// Whether a queue loses packets: far more of them are lost at long round trips than at short ones, and that is no accident. What a path loses
-    /// by itself, it loses at both.
-    pub fn is_queue_lossy(&self) -> bool {
-        let Losses { sent, lost } = self.at_short;
-        let (short, long) = (Losses { sent: sent + PRESUMED.sent, lost: lost + PRESUMED.lost }, self.at_long);
-        let is_far_more = long.lost * short.sent > LOSSY * short.lost * long.sent;
-        is_far_more && evidence_of_difference(short, long) > LEAST_EVIDENCE
-    }
-
-    /// The share that the path loses by itself, if it has a queue that loses more: none as long as none is seen, which is not presumed here, as
-    /// what is coded in vain then is coded into that queue.
-    pub fn loss_without_queue(&self) -> f64 {
-        if self.at_short.sent > 0.0 { self.at_short.share() } else { 0.0 }
+        let is_long = self.losses.on_round_trip_time(now, rtt);
+        self.policy.heeds_queues && is_long
     }
 
     /// What packets of this length count.
@@ -287,14 +168,6 @@ impl Scheduler {
             .reduce(|best, next| if next.1 < best.1 { next } else { best });
         best.map_or(first, |(coded, _)| coded)
     }
-}
-
-/// How much less likely it is, as a logarithm, that the same share is lost in both cases than that each has the share that was seen: the
-/// likelihood ratio of two binomials (half of the G-test's statistic), for rare losses.
-fn evidence_of_difference(one: Losses, other: Losses) -> f64 {
-    let share = (one.lost + other.lost) / (one.sent + other.sent);
-    let term = |case: Losses| if case.lost > 0.0 { case.lost * (case.share() / share).ln() } else { 0.0 };
-    term(one) + term(other)
 }
 
 /// The probability that some packet is lost of a window and the coded packets that follow it, and no more than two arrive, so that there are no
@@ -411,70 +284,10 @@ mod tests {
     }
 
     #[test]
-    fn a_long_round_trip_is_one_of_the_upper_half_if_there_is_a_queue_at_all() {
-        let (ms, minute) = (Duration::from_millis, 60);
-        let at = |minutes: u64| Time::from_nanos(minutes * minute * 1_000_000_000);
-        let mut of_path = RoundTrips::default();
-        of_path.on_sample(at(0), ms(1));
-        assert!(!of_path.is_long(Duration::from_micros(1400)), "nothing is known, and it is hardly longer");
-        assert!(of_path.is_long(ms(2)));
-        for n in 0..200 {
-            of_path.on_sample(at(0), ms(1 + n % 5));
-        }
-        assert_eq!([1, 2, 4, 5].map(|rtt| of_path.is_long(ms(rtt))), [false, false, true, true]);
-        // A host that stands still now and then is no queue.
-        for n in 0..200 {
-            of_path.on_sample(at(0), ms(if n % 20 == 0 { 200 } else { 1 + n % 5 }));
-        }
-        assert_eq!([1, 2, 4, 5].map(|rtt| of_path.is_long(ms(rtt))), [false, false, true, true]);
-        // The path is another one, after a while.
-        for n in 0..40 {
-            of_path.on_sample(at(n), ms(40 + n % 3));
-        }
-        assert_eq!(of_path.shortest(), ms(40));
-        assert!(!of_path.is_long(ms(42)), "a few per cent are no queue");
+    fn the_papers_policy_knows_no_long_round_trips() {
+        let (at, ms) = (Time::ZERO, Duration::from_millis);
         let mut scheduler = Scheduler::new(Policy::PAPER);
-        assert!(!scheduler.on_round_trip_time(at(0), ms(1)) && !scheduler.on_round_trip_time(at(0), ms(9)));
-    }
-
-    #[test]
-    fn a_path_that_begins_to_lose_packets_has_no_queue_that_does() {
-        // However many of its round trips are long. By expected values: chance has its own test.
-        for long_of_20 in [1, 10, 15, 16, 18, 19] {
-            for loss in [100, 20] {
-                let mut scheduler = Scheduler::new(Policy::WEIR);
-                for round in 0..20_000_u64 {
-                    let begun = round >= 1000;
-                    for (sent, long) in [(20 - long_of_20, false), (long_of_20, true)] {
-                        // Of `loss` packets of each kind one is lost.
-                        let before = round * sent;
-                        let lost = (before + sent) / loss - before / loss;
-                        scheduler.on_packets(sent, if begun { lost } else { 0 }, long);
-                    }
-                    assert!(!scheduler.is_queue_lossy(), "{long_of_20} of 20, 1 in {loss}, after {round}");
-                }
-                let seen = scheduler.loss_without_queue() * loss as f64;
-                assert!((0.8..1.25).contains(&seen), "{seen} of it");
-            }
-        }
-    }
-
-    #[test]
-    fn a_queue_that_loses_packets_is_told_from_a_path_that_does() {
-        let mut scheduler = Scheduler::new(Policy::WEIR);
-        scheduler.on_packets(900, 9, false);
-        scheduler.on_packets(100, 3, true);
-        assert!(!scheduler.is_queue_lossy(), "that may be chance");
-        scheduler.on_packets(100, 9, true);
-        assert!(scheduler.is_queue_lossy());
-        assert!((scheduler.loss_without_queue() - 0.01).abs() < 1e-4);
-        // A path of which nothing is known is presumed to lose one packet in a hundred.
-        let mut scheduler = Scheduler::new(Policy::WEIR);
-        scheduler.on_packets(20, 1, true);
-        assert!(!scheduler.is_queue_lossy());
-        scheduler.on_packets(20, 10, true);
-        assert!(scheduler.is_queue_lossy());
-        assert_eq!(scheduler.loss_without_queue(), 0.0);
+        assert!(!scheduler.on_round_trip_time(at, ms(1)) && !scheduler.on_round_trip_time(at, ms(9)));
     }
 
     #[test]
