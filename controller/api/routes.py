@@ -154,7 +154,7 @@ def add(app: FastAPI, api: Api) -> None:
     async def announce(
         caller: Annotated[Caller, announces], flow: Flow, announcement: methods.Announcement
     ) -> Response:
-        return await api.ask("announce", announcement, flow=flow, owner=_named(caller))
+        return await api.ask("announce", announcement, flow=flow, owner=caller.who)
 
     @app.patch(
         "/v1/fountains/{flow}",
@@ -165,7 +165,7 @@ def add(app: FastAPI, api: Api) -> None:
     async def renew(
         caller: Annotated[Caller, announces], flow: Flow, renewal: methods.Renewal
     ) -> Response:
-        return await api.ask("renew", renewal, flow=flow, owner=_named(caller))
+        return await api.ask("renew", renewal, flow=flow, owner=caller.who)
 
     @app.delete(
         "/v1/fountains/{flow}",
@@ -174,7 +174,7 @@ def add(app: FastAPI, api: Api) -> None:
         tags=["bandwidth"],
     )
     async def withdraw(caller: Annotated[Caller, announces], flow: Flow) -> Response:
-        return await api.ask("withdraw", flow=flow, owner=_named(caller))
+        return await api.ask("withdraw", flow=flow, owner=caller.who)
 
     # How it is, and how it has been
 
@@ -261,7 +261,7 @@ def add(app: FastAPI, api: Api) -> None:
         tags=["regulation"],
     )
     async def off(bypass: methods.TimedBypass, caller: Annotated[Caller, regulates]) -> Response:
-        return await api.change("off", bypass, by=_named(caller))
+        return await api.change("off", bypass, by=caller.who)
 
     @app.delete(
         "/v1/bypasses",
@@ -272,7 +272,7 @@ def add(app: FastAPI, api: Api) -> None:
     async def on(
         bypass: Annotated[methods.Bypass, Query()], caller: Annotated[Caller, regulates]
     ) -> Response:
-        return await api.change("on", bypass, by=_named(caller))
+        return await api.change("on", bypass, by=caller.who)
 
     # Settings
 
@@ -295,7 +295,7 @@ def add(app: FastAPI, api: Api) -> None:
     async def change_settings(
         changes: methods.Changes, caller: Annotated[Caller, regulates]
     ) -> Response:
-        return await api.change("change", changes, by=_named(caller))
+        return await api.change("change", changes, by=caller.who)
 
     @app.post(
         "/v1/settings/undo",
@@ -304,7 +304,7 @@ def add(app: FastAPI, api: Api) -> None:
         tags=["settings"],
     )
     async def undo(change: methods.OfChange, caller: Annotated[Caller, regulates]) -> Response:
-        return await api.change("undo", change, by=_named(caller))
+        return await api.change("undo", change, by=caller.who)
 
     @app.get(
         "/v1/audit",
@@ -398,7 +398,3 @@ class _EventStream(StreamingResponse):
         with self._hub.listening(self._wants, self._may) as told:
             self.body_iterator = told
             await super().__call__(scope, receive, send)
-
-
-def _named(caller: Caller) -> str:
-    return f"token {caller.token.name}"

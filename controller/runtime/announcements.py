@@ -32,8 +32,6 @@ class Broker:
         self._apply = apply
         self._clock_ns = clock_ns
         self._followers: set[LightQueue] = set()
-        # Of announced flows; None: the operator.
-        self._owners: dict[str, str | None] = {}
 
     # From senders
 
@@ -41,17 +39,15 @@ class Broker:
         self, flow: str, src: str, dst: str, most_bps: float | None, owner: str | None = None
     ) -> ShareView:
         """Announce a flow, or change its maximum rate. Raises UnknownError and NotOwnerError."""
-        is_new = not self._is_announced(flow)
-        if not is_new:
+        if known := self._announced(flow):
             self._require(flow, owner)
+            owner = known.owner
         ends = ip_address(src).packed, ip_address(dst).packed
-        announced = Announced(*ends, inf if most_bps is None else most_bps)
+        announced = Announced(*ends, inf if most_bps is None else most_bps, owner)
         try:
             self._apply(self._engine().announce(flow, announced, self._clock_ns()))
         except UnknownPathError as error:
             raise UnknownError(str(error)) from None
-        if is_new:
-            self._owners[flow] = owner
         return self._share(flow)
 
     def renew(self, flow: str, sends_bps: float | None, owner: str | None = None) -> ShareView:
@@ -66,15 +62,17 @@ class Broker:
         self._require(flow, owner)
         self._apply(self._engine().withdraw(flow, self._clock_ns()))
 
-    def _is_announced(self, flow: str) -> bool:
-        return flow in self._engine().estimation.bandwidth.flows
+    def _announced(self, flow: str) -> Announced | None:
+        known = self._engine().estimation.bandwidth.announced(flow)
+        return known[0] if known else None
 
     def _require(self, flow: str, owner: str | None) -> None:
         """Raises UnknownError, or NotOwnerError unless the flow is this owner's."""
-        if not self._is_announced(flow):
+        announced = self._announced(flow)
+        if announced is None:
             raise _unknown(flow)
-        if owner is not None and self._owners.get(flow) != owner:
-            whose = self._owners.get(flow) or "the operator"
+        if owner not in (None, announced.owner):
+            whose = announced.owner or "the operator"
             raise NotOwnerError(f"flow {flow} is announced by {whose}; take another name")
 
     # To those who ask
@@ -114,10 +112,7 @@ class Broker:
             yield self._share(flow)
 
     def told(self, flow: str) -> None:
-        """A flow has a new share, or is gone: send it to the followers. Its name is free again if
-        it is gone."""
-        if not self._is_announced(flow):
-            self._owners.pop(flow, None)
+        """A flow has a new share, or is gone: send it to the followers."""
         if not self._followers:
             return
         share = self._share(flow)
@@ -126,10 +121,6 @@ class Broker:
                 news.put_nowait(share)
             except Full:
                 self._followers.discard(news)
-
-    def forget(self) -> None:
-        """No flow is announced any more."""
-        self._owners.clear()
 
     @property
     def followers(self) -> int:

@@ -206,7 +206,6 @@ class Weir(RyuApp):
         bypasses = self._engine.regulation.bypasses
         self._engine = Engine(self._config.engine_settings())
         self._engine.restore_bypasses(bypasses)
-        self.broker.forget()
 
     def watch_budgets(self, now_ns: int) -> list[Effect]:
         """Read the meters of the switches; tell the core which packet-ins were dropped here."""

@@ -338,8 +338,8 @@ class Told:
         self, flow: str, src: str, dst: str, most_bps: float | None, owner: str | None = None
     ) -> ShareView:
         self.path_bandwidth(src, dst)
-        if self.owners.setdefault(flow, owner) != owner:
-            raise NotOwnerError(f"flow {flow} is announced by {self.owners[flow]}")
+        self.owners.setdefault(flow, owner)
+        self._require(flow, owner)
         self.announced[flow] = {
             "flow": flow,
             "src": src,
@@ -354,14 +354,17 @@ class Told:
     def renew(self, flow: str, sends_bps: float | None, owner: str | None = None) -> ShareView:
         if flow not in self.announced:
             raise UnknownError(f"no flow {flow} is announced")
-        if owner not in (None, self.owners.get(flow)):
-            raise NotOwnerError(f"flow {flow} is announced by {self.owners.get(flow)}")
+        self._require(flow, owner)
         self.renewed.append((flow, sends_bps))
         return self.announced[flow]
 
     def withdraw(self, flow: str, owner: str | None = None) -> None:
         self.renew(flow, None, owner)
-        del self.announced[flow]
+        del self.announced[flow], self.owners[flow]
+
+    def _require(self, flow: str, owner: str | None) -> None:
+        if owner not in (None, self.owners[flow]):
+            raise NotOwnerError(f"flow {flow} is announced by {self.owners[flow]}")
 
     def off(self, switch: int | None, port: str | None, for_s: float | None, by: str) -> OffView:
         if switch is not None and switch > self.n_switches:

@@ -35,15 +35,17 @@ def all_rise_together(
     rates, local = dict.fromkeys(demands, 0.0), dict.fromkeys(links, 0.0)
     left = {link: one.shared_bps for link, one in links.items()}
     open_flows = set(demands)
-    open_local = {link for link, one in links.items() if one.sharing}
+    sharing = {link: one.sharing for link, one in links.items()}
+    open_local = {link for link, (flows, _) in sharing.items() if flows}
 
     def wanted(link: Any) -> float:
-        return links[link].local_bps / links[link].sharing
+        flows, wanted_bps = sharing[link]
+        return wanted_bps / flows
 
     while open_flows or open_local:
         rising = {
             link: sum(link in demands[flow].links for flow in open_flows)
-            + (links[link].sharing if link in open_local else 0)
+            + (sharing[link][0] if link in open_local else 0)
             for link in links
         }
         steps = [left[link] / count for link, count in rising.items() if count]

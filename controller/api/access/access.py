@@ -41,6 +41,11 @@ class Caller(NamedTuple):
     token: Token
     is_admitted: Callable[[], bool]
 
+    @property
+    def who(self) -> str:
+        """The caller, for logs and as the owner of flows."""
+        return f"token {self.token.name}"
+
 
 class Access:
     """Admits requests. `rate` is the number of requests a second of each token; its sessions have

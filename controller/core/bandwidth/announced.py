@@ -35,6 +35,7 @@ _FULL, _GREEDY = 0.95, 0.9
 _GROWTH = 0.02
 # Smaller relative changes of a share are not reported.
 _NEWS = 0.01
+# Of so many links what counters say is looked at in one event.
 _AT_ONCE = 16
 # What one more flow would get is computed with it among the others.
 _ONE_MORE = ""
@@ -67,11 +68,13 @@ PathLink = PortId | Uplink
 
 
 class Announced(NamedTuple):
-    """An announced flow between two packed addresses, with a rate of `most_bps` at most."""
+    """An announced flow between two packed addresses, with a rate of `most_bps` at most. `owner` is
+    who announced it; None: the operator."""
 
     src: bytes
     dst: bytes
     most_bps: float = inf
+    owner: str | None = None
 
 
 class Share(NamedTuple):

@@ -49,9 +49,10 @@ class Contention:
         return max(self.reserved * self.capacity_bps, self.capacity_bps - self.local_bps)
 
     @property
-    def sharing(self) -> int:
-        """How many local flows share it."""
-        return self.local_flows if self.reserved is None and self.local_bps else 0
+    def sharing(self) -> tuple[int, float]:
+        """How many local flows share it, and what they want together."""
+        shares = self.reserved is None and self.local_bps
+        return (self.local_flows, self.local_bps) if self.local_flows and shares else (0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,7 @@ class _Flow(Generic[Flow, Link]):
 class _Link(Generic[Flow, Link]):
     key: Link
     contention: Contention
-    level_bps: float = 0.0
+    level_bps: float
     # Some of its flows might have more than the level elsewhere.
     is_full: bool = False
     # The sum of the shares of its flows, or a little more until it is filled again.
@@ -91,8 +92,7 @@ class _Link(Generic[Flow, Link]):
 
     def fill(self) -> None:
         """Compute the level, from what its flows may have elsewhere."""
-        left_bps, local_flows = self.contention.shared_bps, self.contention.sharing
-        local_bps = self.contention.local_bps if local_flows else 0.0
+        left_bps, (local_flows, local_bps) = self.contention.shared_bps, self.contention.sharing
         if not self.is_full and self.level_bps == left_bps >= self.load_bps + local_bps:
             return
         # Whoever has less than the level has what it may have elsewhere.
@@ -121,9 +121,8 @@ class _Link(Generic[Flow, Link]):
         if self.is_full:
             # Those whose share is the level may have more elsewhere, and that is all that matters.
             return min(before_bps, after_bps) < self.level_bps
-        shared_bps, local_flows = self.contention.shared_bps, self.contention.sharing
-        local_bps = self.contention.local_bps if local_flows else 0.0
-        return self.load_bps + local_bps > shared_bps * (1 - _EQUAL)
+        _, local_bps = self.contention.sharing
+        return self.load_bps + local_bps > self.contention.shared_bps * (1 - _EQUAL)
 
 
 class FairShares(Generic[Flow, Link]):

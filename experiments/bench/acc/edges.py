@@ -59,7 +59,7 @@ _WIRE, _BRIDGE = "wire", "wire0"
 # Frames of discovery, which a bridge keeps to itself if it is not told otherwise.
 _FORWARD_DISCOVERY = "0x4000"
 _PORT_NUMBER = 1000
-_READY_S, _DECIDE_S = 10.0, 90.0
+_DECIDE_S = 90.0
 _KB = 1024
 QUANTILES = {"p50": 50, "p99": 99, "max": 100}
 

@@ -19,8 +19,8 @@ pub fn is_negligible(loss: f64) -> bool {
     loss < NEGLIGIBLE
 }
 
-/// What one packet more, at a long round trip or at a short one, counts in both kinds of losses: where 1 % is lost, about 80 losses count. Both
-/// have one clock, so that a path that begins to lose packets has not lost none for longer at one kind than at the other.
+/// What one packet counts: where 1 % is lost, the last 80 losses. A packet at a long round trip also ages what is known of short ones, and the other way
+/// round: otherwise a path that begins to lose packets would seem to lose them where most round trips are.
 const LOSSES_WEIGHT: f64 = 1.0 / 8192.0;
 /// A queue loses packets if so many times as many are lost where round trips are long.
 const LOSSY: f64 = 3.0;
