@@ -160,7 +160,8 @@ class Screen:
             f"up {words.duration(told['uptime_s'])}; {ready} of {len(seen.switches)} switches ready"
         )
         yield _line(
-            f"{tables['connections']} connections ({tables['half_open']} half-open); flows: "
+            f"{tables['connections']} connections ({tables['half_open']} half-open), "
+            f"{tables['dormant']} dormant ones; flows: "
             f"{tables['burst_flows']} burst, {tables['background_flows']} background"
         )
         delays = told["delays"]

@@ -86,6 +86,7 @@ class Config(Section):
                 classifier.expiry,
                 classifier.counted_per_switch,
                 self.log.connections,
+                classifier.dormant,
             ),
             regulator=RegulatorSettings(
                 regulation.scheme,

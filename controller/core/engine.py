@@ -38,6 +38,7 @@ from controller.model.entries import (
     HostWindow,
     PortWindow,
     ProtectedHop,
+    ServiceWatch,
 )
 from controller.model.flow import Reading, SegmentFields
 from controller.model.packet_ins import NeighbourMessage, OverBudget
@@ -216,7 +217,7 @@ class Engine:
         # A switch that holds nothing has been restarted, and does not tell what is over.
         over = self._tables.missing(switch, entries, FlowCounter) if held else []
         for counter in over:
-            self._connections.flow_counter_expired(switch, counter.flow.pack())
+            self._connections.flow_counter_expired(switch, counter.flow.pack(), now_ns)
         if not held:
             self._connections.restarted(switch)
         self._connections.switch_up(switch, returns or bool(held), now_ns)
@@ -234,6 +235,8 @@ class Engine:
         for entry in entries:
             if isinstance(entry, HostWindow):
                 self._enforcer.adopt(switch, entry, now_ns)
+            if isinstance(entry, ServiceWatch) and not is_known:
+                self._connections.adopt_watch(switch, entry)
         if held or returns:
             self._connections.remember(held)
             for counter in over:
@@ -296,6 +299,10 @@ class Engine:
         from_edges = self._edge_filter.admit(switch, batch, now_ns)
         if from_edges:
             self._connections.observe(from_edges, now_ns)
+        if self._connections.watches and len(from_edges) < len(batch):
+            entered = set(map(id, from_edges))
+            inside = (segment for segment in batch if id(segment) not in entered)
+            self._connections.observe_inside(switch, inside, now_ns)
         return self._finish(now_ns)
 
     # Counters and queues
@@ -309,7 +316,7 @@ class Engine:
 
     def flow_counter_expired(self, switch: int, key: bytes, now_ns: int) -> list[Effect]:
         """A switch has removed a flow counter because the flow was idle for long."""
-        self._connections.flow_counter_expired(switch, key)
+        self._connections.flow_counter_expired(switch, key, now_ns)
         return self._finish(now_ns)
 
     def queue_event(self, port_id: PortId, report: QueueReport, now_ns: int) -> list[Effect]:

@@ -80,6 +80,21 @@ class FlowCounter:
 
 
 @dataclass(frozen=True, slots=True)
+class ServiceWatch:
+    """Copy up what the hosts `client` and `server` (packed addresses) send to each other from and
+    to the server's TCP port, if it is pushed (RFC 9293 section 3.9.1.2) and not counted: one of the
+    connections is dormant."""
+
+    client: bytes
+    server: bytes
+    tcp_port: int
+
+    @property
+    def key(self) -> EntryKey:
+        return EntryKey("service-watch", (self.client, self.server, self.tcp_port))
+
+
+@dataclass(frozen=True, slots=True)
 class HostWindow:
     """Lower the window in segments from `address` that enter by `port` to the register's window."""
 
@@ -200,6 +215,7 @@ Entry = (
     | AssignPathIds
     | Steer
     | FlowCounter
+    | ServiceWatch
     | HostWindow
     | PortWindow
     | FlowWindow

@@ -267,6 +267,11 @@ class Exposition:
         told = self._source.tables()
         for name, text, value in (
             ("connections", "Established TCP connections (GVT).", told["connections"]),
+            (
+                "dormant_connections",
+                "Connections that have moved nothing for long; not among the established ones.",
+                told["dormant"],
+            ),
             ("half_open_connections", "Connections not answered yet.", told["half_open"]),
             (
                 "host_pairs",
@@ -299,6 +304,12 @@ class Exposition:
             "Connections that came, by whether their handshake was seen.",
             ("how",),
             [(("handshake",), told["opened"]), (("adopted",), told["adopted"])],
+        )
+        yield self._families.counter(
+            "weir_connections_woken",
+            "How often a dormant connection moved something again.",
+            (),
+            [((), told["woken"])],
         )
         yield self._families.counter(
             "weir_connections_closed",

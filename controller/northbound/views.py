@@ -55,10 +55,12 @@ class TablesView(TypedDict):
 
     `given_up` are half-open connections. `multipath` says whether paths differ by connection,
     `without_path_id` counts the host pairs whose switches do not tell their path. Flows are counted
-    by direction, so there are two to a connection. `idle_flows` are burst flows, too.
+    by direction, so there are two to a connection. `idle_flows` are burst flows, too. Connections
+    that are `dormant` are not among the others; `woken` counts those that are so no more.
     """
 
     connections: int
+    dormant: int
     background_flows: int
     burst_flows: int
     idle_flows: int
@@ -70,6 +72,7 @@ class TablesView(TypedDict):
     without_path_id: int
     opened: int
     adopted: int
+    woken: int
     closed: dict[str, int]
     given_up: dict[str, int]
 

@@ -23,11 +23,12 @@ are "datapath id in 16 hexadecimal digits:port":
 * connection_opened: src, src_port, dst, dst_port (src is the initiator), mss_bytes, window_scales
   [initiator's, responder's], path_id (null: not known), adopted (true if its handshake was not
   seen)
-* connection_closed: src .. dst_port, reason (finished, reset, replaced, expired, lost, unwatched:
-  it was young when the channel to a switch was lost), volumes_bytes [initiator's, responder's],
-  payload as far as it was counted
+* connection_closed: src .. dst_port, reason (finished, reset, replaced, expired, lost; forgotten:
+  there were too many dormant ones), volumes_bytes [initiator's, responder's], payload as far as it
+  was counted
+* connection_dormant, connection_woken: src .. dst_port
 * flow_classified: src .. dst_port (the direction of the data), class, volume_bytes
-  (these three only with log.connections: a controller sees 100,000 connections a second)
+  (these five only with log.connections: a controller sees 100,000 connections a second)
 * queue_event: switch, port, notice (CN-L, CN-M, CN-H, CR), packets, bytes, limit_bytes,
   switch_time_ns (CLOCK_MONOTONIC of the switch), sequence, missed, background, burst (the flows
   that leave by the port)
@@ -56,7 +57,12 @@ LOG = logging.getLogger("weir.eventlog")
 
 _RECENT = 4096
 # There may be 100,000 of these a second, which would displace all others.
-_OF_CONNECTIONS = frozenset({"connection_opened", "connection_closed", "flow_classified"})
+_OF_CONNECTIONS = frozenset(
+    {
+        *("connection_opened", "connection_dormant", "connection_woken", "connection_closed"),
+        "flow_classified",
+    }
+)
 
 
 class Event(NamedTuple):

@@ -100,6 +100,7 @@ class Inspection:
         table, connections = engine.flow_table, engine.connections
         return {
             "connections": len(table),
+            "dormant": table.n_dormant,
             "background_flows": table.background,
             "burst_flows": 2 * len(table) - table.background,
             "idle_flows": table.idle,
@@ -111,6 +112,7 @@ class Inspection:
             "without_path_id": connections.routes.without_path_id,
             "opened": connections.opened,
             "adopted": connections.adopted,
+            "woken": connections.woken,
             "closed": dict(connections.counters),
             "given_up": {str(reason): n for reason, n in table.counters.items()},
         }

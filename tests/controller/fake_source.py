@@ -115,6 +115,7 @@ class Told:
     def tables(self) -> TablesView:
         return {
             "connections": 1000,
+            "dormant": 40,
             "background_flows": 3,
             "burst_flows": 1997,
             "idle_flows": 7,
@@ -126,6 +127,7 @@ class Told:
             "without_path_id": 3,
             "opened": 1100,
             "adopted": 2,
+            "woken": 9,
             "closed": {"finished": 90, "expired": 12},
             "given_up": {"flooded": 1},
         }

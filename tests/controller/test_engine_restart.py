@@ -270,8 +270,10 @@ class TestReturn:
             bench.switch_up(2, *came_back_with)
             bench.sleep(10 * SECOND)
             bench.volume(2, on, bench.now_ns // SECOND * MSS)
-        assert bench.engine.flow_table.find(on.pack()) is not None
-        assert bench.engine.flow_table.find(over.pack()) is None
+        table = bench.engine.flow_table
+        assert [flow.key for flow in table.connections] == [on.pack()]
+        dormant = table.find(over.pack())
+        assert dormant is not None and dormant.dormant
 
     def test_a_young_connection_may_have_ended_unseen(self) -> None:
         bench = two_switches()
@@ -279,13 +281,15 @@ class TestReturn:
         silent, goes_on = (bench.connect(RECEIVER, SENDERS[0], src_port=n) for n in (1, 2))
         bench.do(bench.engine.switch_down(1, bench.now_ns))
         seen = bench.sleep(2 * SECOND)
-        reasons = [record["reason"] for record in records(seen, "connection_closed")]
-        assert reasons == ["unwatched", "unwatched"]
+        dormant = [record["src_port"] for record in records(seen, "connection_dormant")]
+        assert dormant == [1, 2]
         bench.switch_up(1, *kept(bench, 1))
         assert Install(1, Relearn(1)) in bench.sleep(RELEARN_AFTER_NS)
         bench.segment(goes_on, ACK, payload_bytes=100)
-        assert bench.engine.flow_table.find(goes_on.pack()) is not None
-        assert bench.engine.flow_table.find(silent.pack()) is None
+        assert [flow.key for flow in bench.engine.flow_table.connections] == [goes_on.pack()]
+        assert bench.engine.flow_table.n_dormant == 1
+        bench.segment(silent, RST)
+        assert bench.engine.flow_table.n_dormant == 0
 
 
 class TestGone:

@@ -38,6 +38,7 @@ class Entry:
     seen_ns: int
     finished: set[FlowKey] = field(default_factory=set)
     answer_scale: int | None = None
+    dormant: bool = False
     classes: dict[FlowKey, tuple[FlowClass, bool]] = field(default_factory=dict)
 
 
@@ -166,7 +167,7 @@ class AgainstNaiveModel(RuleBasedStateMachine):
     @rule(key=keys, cls=st.sampled_from(list(FlowClass)), idle=st.booleans())
     def classify(self, key: FlowKey, cls: FlowClass, idle: bool) -> None:
         connection, known = self.table.find(key.pack()), self.known(key)
-        if connection is not None and known is not None:
+        if connection is not None and known is not None and not self.open[known].dormant:
             born = connection.pair.born
             if connection.record is None:
                 records = [FlowRecord.started(0, 0, flow_class=born) for _ in range(2)]
@@ -176,6 +177,24 @@ class AgainstNaiveModel(RuleBasedStateMachine):
             lane = connection.pair.forward if key == known else connection.pair.reverse
             self.table.classify(connection, lane, cls, idle)
             self.open[known].classes[key] = cls, idle
+
+    @rule(key=keys)
+    def dormant(self, key: FlowKey) -> None:
+        connection, known = self.table.find(key.pack()), self.known(key)
+        if connection is not None and known is not None and not self.open[known].dormant:
+            self.table.make_dormant(connection)
+            self.open[known].dormant, self.open[known].classes = True, {}
+
+    @rule(key=keys)
+    def data(self, key: FlowKey) -> None:
+        macs = MACS[key.dst] + MACS[key.src]
+        self.table.observe([Segment(1, macs, key.pack(), ACK, 1, 2, 100)], self.now_ns)
+        connection, known = self.table.find(key.pack()), self.known(key)
+        is_stray = known is None or self.open[known].dormant
+        assert [stray[2] for stray in self.table.take_strays()] == [key.pack()] * is_stray
+        if connection is not None and known is not None and is_stray:
+            self.table.wake(connection, self.now_ns)
+            self.open[known].dormant = False
 
     @rule(step_ns=st.integers(0, TIMEOUT_NS) | st.just(EARLY_ANSWER_TIMEOUT_NS))
     def time_passes(self, step_ns: int) -> None:
@@ -201,13 +220,15 @@ class AgainstNaiveModel(RuleBasedStateMachine):
 
     @invariant()
     def agree(self) -> None:
-        assert len(self.table) == len(self.open) == len(self.table.connections)
+        awake = {key: entry for key, entry in self.open.items() if not entry.dormant}
+        assert len(self.table) == len(awake) == len(self.table.connections)
+        assert self.table.n_dormant == len(self.open) - len(awake)
         assert self.table.half_open == len(self.half_open)
         for port in (P1, P2, P3):
             found: dict[FlowClass, set[FlowKey]] = {cls: set() for cls in FlowClass}
             largest = 0
             idle = dict.fromkeys(FlowClass, 0)
-            for key, entry in self.open.items():
+            for key, entry in awake.items():
                 for side in (key, key.reverse):
                     ports = self.routes.get(self.together(key), {}).get(side == key, ())  # type: ignore[call-overload]
                     if port in ports:

@@ -21,6 +21,7 @@ from controller.model.entries import (
     PortWindow,
     ProtectedHop,
     Relearn,
+    ServiceWatch,
     Steer,
 )
 from controller.model.flow import FlowKey
@@ -72,6 +73,8 @@ entries: st.SearchStrategy[Entry] = st.one_of(
     st.builds(Steer, *[st.binary(min_size=4, max_size=4)] * 2, st.integers(0, N_PATH_IDS - 1)),
     st.builds(Steer, *[st.binary(min_size=16, max_size=16)] * 2, st.integers(0, N_PATH_IDS - 1)),
     st.builds(FlowCounter, keys, st.booleans(), path_ids),
+    st.builds(ServiceWatch, *[st.binary(min_size=4, max_size=4)] * 2, u16),
+    st.builds(ServiceWatch, *[st.binary(min_size=16, max_size=16)] * 2, u16),
     st.builds(HostWindow, ports, addresses, registers, scales),
     st.builds(PortWindow, ports, registers),
     st.builds(FlowWindow, ports, keys, registers, scales),

@@ -25,7 +25,18 @@ class ClassifierSection(Section):
     expiry: Time = Field(
         default=1800 * 10**9,
         le=3600 * 10**9,
-        description="when a connection is forgotten that no longer moves anything",
+        description=(
+            "a connection that has moved nothing for so long is dormant: it counts for no port "
+            "until it moves something again"
+        ),
+    )
+    dormant: int = Field(
+        default=10**6,
+        ge=0,
+        description=(
+            "dormant connections, 0.5 kB each, before those that are dormant for longest are "
+            "forgotten"
+        ),
     )
     counted_per_switch: int = Field(
         default=16_384,

@@ -8,7 +8,7 @@ other segments of the port under the same register.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Set
+from collections.abc import Container, Iterable, Set
 
 from controller.core.congestion.registers import Registers
 from controller.core.desired.tables import Tables
@@ -59,7 +59,7 @@ class Enforcer:
         for lane in pair.lanes:
             self._reroute(lane)
             if needed_own_entries or pair.needs_own_entries or lane.background:
-                for connection in lane.members:
+                for connection in lane.members | lane.dormant:
                     self._apply_if_own(lane, connection)
 
     def _reroute(self, lane: Lane) -> None:
@@ -101,11 +101,13 @@ class Enforcer:
             del uses[port_id]
         return left
 
-    def forget_unused(self, unused_since_ns: int) -> None:
-        """Withdraw the entries of hosts without a connection since then."""
+    def forget_unused(self, unused_since_ns: int, kept: Container[bytes]) -> None:
+        """Withdraw the entries of hosts without a connection since then, but those to be `kept`."""
         for address, since_ns in list(self._unused.items()):
             if since_ns > unused_since_ns:
                 break
+            if address in kept:
+                continue
             del self._unused[address]
             for port_id in self._host_ports.pop(address, ()):
                 self._remove_host_window(port_id, address)
@@ -123,7 +125,8 @@ class Enforcer:
     def apply(self, lane: Lane, connection: Connection) -> None:
         """Give a flow entries of its own, if its class or its scale needs them."""
         if lane.odd_scale and not any(
-            peer.members and not peer.odd_scale for peer in self._lanes.get(lane.dst, ())
+            (peer.members or peer.dormant) and not peer.odd_scale
+            for peer in self._lanes.get(lane.dst, ())
         ):
             self._rescale(lane)
         self._apply(lane, connection)
@@ -142,7 +145,7 @@ class Enforcer:
             self._put_host_window(port_id, address)
         for peer in self._lanes[address]:
             peer.odd_scale = peer.window_scale != scale
-            for connection in peer.members:
+            for connection in peer.members | peer.dormant:
                 self._apply_if_own(peer, connection)
 
     def _apply_if_own(self, lane: Lane, connection: Connection) -> None:

@@ -59,7 +59,7 @@ class ConnectionEvent:
 
 
 class GlobalFlowTable:
-    """All TCP connections of the fabric; only established ones count.
+    """All TCP connections of the fabric; only established ones count, unless they are dormant.
 
     `counters` counts half-open connections that were given up, by reason. `treat` is called once
     for each new connection, if there is a policy; a connection keeps its treatment.
@@ -88,13 +88,14 @@ class GlobalFlowTable:
         self._now_ns = 0
         self._by_host: dict[bytes, set[HostPair]] = {}
         self._ports = PortFlows()
+        self.n_dormant = 0
         # By the switch whose counters are read.
         self._counted: dict[tuple[int, ...], set[Connection]] = {}
         self._strays: list[SegmentFields] = []
 
     def __len__(self) -> int:
-        """The number of established connections."""
-        return len(self._connections) // 2
+        """The number of established connections, without the dormant ones."""
+        return len(self._connections) // 2 - self.n_dormant
 
     @property
     def half_open(self) -> int:
@@ -116,7 +117,7 @@ class GlobalFlowTable:
 
     @property
     def connections(self) -> list[Connection]:
-        """The established connections."""
+        """The established connections, without the dormant ones."""
         return [member for pair in self._host_pairs.values() for member in pair.members]
 
     @property
@@ -129,7 +130,7 @@ class GlobalFlowTable:
         return frozenset(self._by_host.get(mac, ()))
 
     def find(self, key: bytes) -> Connection | None:
-        """The established connection of a packed key of either direction."""
+        """The established connection of a packed key of either direction, also a dormant one."""
         return self._connections.get(key)
 
     def counts(self, port: PortId) -> PortCounts:
@@ -198,8 +199,10 @@ class GlobalFlowTable:
                 if connection.finished == _BOTH_FINISHED:
                     self.remove(connection)
                     changes.append((ConnectionEvent.FINISHED, connection))
-            elif segment[6] and key not in connections:
-                self._strays.append(segment)
+            elif segment[6]:
+                connection = connections.get(key)
+                if connection is None or connection.dormant:
+                    self._strays.append(segment)
         return changes
 
     def _syn(
@@ -384,8 +387,31 @@ class GlobalFlowTable:
 
     def remove(self, connection: Connection) -> None:
         """Forget an established connection."""
+        if connection.dormant:
+            self.wake(connection, self._now_ns)
         del self._connections[connection.key], self._connections[connection.answer_key]
         connection.established = False
+        self._leave(connection)
+
+    def make_dormant(self, connection: Connection) -> None:
+        """A connection has moved nothing for long: it is not counted, and counts for no port."""
+        self._leave(connection)
+        connection.record = None
+        connection.dormant = True
+        connection.pair.dormant.add(connection)
+        self.n_dormant += 1
+
+    def wake(self, connection: Connection, now_ns: int) -> None:
+        """A dormant connection moves something: it counts again."""
+        connection.dormant = False
+        connection.begun_ns = now_ns
+        connection.pair.dormant.discard(connection)
+        self.n_dormant -= 1
+        connection.pair.members.add(connection)
+        self._unsettled.add(connection.pair)
+
+    def _leave(self, connection: Connection) -> None:
+        """A connection is no member of its pair any more."""
         if connection.record is not None:
             self._weigh(connection, -1)
             self._uncount(connection)
@@ -425,7 +451,8 @@ class GlobalFlowTable:
         return [(Segment(*half[0]), half[3]) for half in orphans if half[3] != _BOTH_FINISHED]
 
     def drop_unused(self, now_ns: int) -> list[HostPair]:
-        """Remove the host pairs without a connection for PAIR_KEPT_NS; returns them."""
+        """Remove the host pairs without a connection, even a dormant one, for PAIR_KEPT_NS; returns
+        them."""
         self._now_ns = now_ns
         self._settle()
         dropped = []
@@ -477,7 +504,7 @@ class GlobalFlowTable:
     def _settle(self) -> None:
         for pair in self._unsettled:
             self._ports.settle(pair)
-            if pair.members:
+            if pair.members or pair.dormant:
                 self._unused.pop(pair, None)
             else:
                 self._unused.setdefault(pair, self._now_ns)

@@ -79,9 +79,9 @@ class Lane:
 
     `window_scale` is the receiver's, for the windows in the segments that come back. If it is None
     it is unknown, and the windows are not touched. `odd_scale` marks a lane whose scale is not its
-    receiver's usual one. `members` are the pair's connections. Those whose flow in this direction
-    is a background flow are in `bgt`, the lane's part of BGT (SDTCP section 3.3); the others are
-    its part of BRT.
+    receiver's usual one. `members` are the pair's connections, but for those that are `dormant`.
+    Those whose flow in this direction is a background flow are in `bgt`, the lane's part of BGT
+    (SDTCP section 3.3); the others are its part of BRT.
     """
 
     forward: bool
@@ -89,6 +89,7 @@ class Lane:
     dst: bytes
     window_scale: int | None
     members: set["Connection"]
+    dormant: set["Connection"]
     bgt: set["Connection"]
     ports: tuple[PortId, ...] = ()
     odd_scale: bool = False
@@ -122,8 +123,8 @@ class HostPair:
 
     `path_id` decides their path; it is None if the switches assign none. `edges` are the switches
     of both hosts, the initiator's first, only one if they are the same. `counted` is how many
-    members are in the counts of the ports. `handshake_ns` is the least time from SYN to SYN-ACK
-    among the members that came since (0: none was measured).
+    members are in the counts of the ports; those that are `dormant` are no members. `handshake_ns`
+    is the least time from SYN to SYN-ACK among the members that came since (0: none was measured).
     """
 
     initiator_mac: bytes
@@ -132,6 +133,7 @@ class HostPair:
     forward: Lane
     reverse: Lane
     members: set["Connection"]
+    dormant: set["Connection"]
     identity: tuple[object, ...] = ()
     treatment: Treatment = Treatment.ORDINARY
     path_id: int | None = None
@@ -161,10 +163,16 @@ class HostPair:
 
 
 class Connection:
-    """`key` is the packed key of the initiator's data, `answer_key` of the responder's."""
+    """`key` is the packed key of the initiator's data, `answer_key` of the responder's.
+
+    While it is `dormant`, it is no member of its pair, is not counted, and counts for no port.
+    `begun_ns` is when it opened, or moved something after it had been dormant.
+    """
 
     __slots__ = (
         "answer_key",
+        "begun_ns",
+        "dormant",
         "established",
         "finished",
         "initial_sequence",
@@ -187,9 +195,10 @@ class Connection:
         self.answer_key = answer_key
         self.pair = pair
         self.initial_sequence = initial_sequence
-        self.opened_ns = opened_ns
+        self.opened_ns = self.begun_ns = opened_ns
         self.finished = finished
         self.established = True
+        self.dormant = False
         self.record: ConnectionRecord | None = None
 
     def fields(self) -> dict[str, object]:
@@ -211,14 +220,16 @@ def host_pair_of(
     """A host pair without members. `key` and the first scale are for the initiator's data."""
     src, _, dst, _ = FlowKey.unpack(key)
     members: set[Connection] = set()
+    dormant: set[Connection] = set()
     # If the policy says so, all of them are background flows, always.
     always = treatment is Treatment.BACKGROUND
     return HostPair(
         *macs,
         mss_bytes,
-        Lane(True, src, dst, window_scales[0], members, members if always else set()),
-        Lane(False, dst, src, window_scales[1], members, members if always else set()),
+        Lane(True, src, dst, window_scales[0], members, dormant, members if always else set()),
+        Lane(False, dst, src, window_scales[1], members, dormant, members if always else set()),
         members,
+        dormant,
         treatment=treatment,
         path_id=path_id,
     )

@@ -22,6 +22,7 @@ from controller.model.entries import (
     PortWindow,
     ProtectedHop,
     Relearn,
+    ServiceWatch,
     Steer,
 )
 from controller.model.flow import FlowKey
@@ -40,6 +41,7 @@ from controller.southbound.codec.match import (
     REG0,
     REG1,
     TCP_DST,
+    TCP_FLAGS,
     TCP_SRC,
     Field,
     Instructions,
@@ -84,7 +86,11 @@ _EXEMPT, _FLOW_WINDOW, _HOST_WINDOW, _PORT_WINDOW = 300, 200, 100, 50
 # NextHop otherwise.
 _LIVE_HOP, _PROTECTED_HOP, _HOP_OF_PATH_ID, _HOP = 160, 150, 100, 50
 
+# Priorities in table COUNT: what is counted is not copied up.
+_FLOW_COUNTER, _SERVICE_WATCH, _RELEARN = 100, 60, 50
+
 _PROTO_UDP = 17
+_PUSHED = TCP_FLAGS, b"\x00\x08", b"\x00\x08"
 
 FlowEntries = tuple[FlowEntry, ...]
 
@@ -125,7 +131,7 @@ def _encode_relearn(entry: Relearn) -> FlowEntries:
     return tuple(
         FlowEntry(
             Table.COUNT,
-            50,
+            _RELEARN,
             cookie_of(Kind.RELEARN),
             (exact(IN_PORT, entry.port), *tcp(eth_type)),
             COPY,
@@ -174,7 +180,7 @@ def _encode_flow_counter(entry: FlowCounter) -> FlowEntries:
     return (
         FlowEntry(
             Table.COUNT,
-            100,
+            _FLOW_COUNTER,
             cookie_of(Kind.FLOW_COUNTER, int(entry.forward) | path_id << 1),
             _match_of_flow(entry.flow),
             fin_timeout(FINISHED_IDLE_S),
@@ -202,6 +208,39 @@ def counted_flow(match: bytes) -> FlowKey:
         return _flow_of_match({field: value for field, value, _ in unpack_match(match)})
     except KeyError as missing:
         raise ValueError(f"a flow counter without the match field {missing}") from None
+
+
+def _encode_service_watch(entry: ServiceWatch) -> FlowEntries:
+    """One for each direction. Wherever they enter: the client's switch sees both, and counts them.
+
+    The last segment of what a program writes is pushed, so there is a copy for each request and
+    answer, and none for each segment or ACK.
+    """
+    eth_type, src, dst = _family(entry.client)
+    return tuple(
+        FlowEntry(
+            Table.COUNT,
+            _SERVICE_WATCH,
+            cookie_of(Kind.SERVICE_WATCH),
+            (
+                *(*tcp(eth_type), _PUSHED, exact(src, sender), exact(dst, receiver)),
+                exact(tcp_port, entry.tcp_port),
+            ),
+            COPY,
+            Table.REGULATE,
+        )
+        for sender, receiver, tcp_port in (
+            (entry.client, entry.server, TCP_DST),
+            (entry.server, entry.client, TCP_SRC),
+        )
+    )
+
+
+def _decode_service_watch(found: _Found) -> ServiceWatch:
+    sender, receiver = (found.values[field] for field in _address_fields(found.values))
+    if TCP_DST in found.values:
+        return ServiceWatch(sender, receiver, found.number(TCP_DST))
+    return ServiceWatch(receiver, sender, found.number(TCP_SRC))
 
 
 def _encode_host_window(entry: HostWindow) -> FlowEntries:
@@ -359,6 +398,7 @@ _CODINGS = (
     _Coding(Kind.PATH_IDS, AssignPathIds, _encode_path_ids, _decode_path_ids),
     _Coding(Kind.STEER, Steer, _encode_steer, _decode_steer),
     _Coding(Kind.FLOW_COUNTER, FlowCounter, _encode_flow_counter, _decode_flow_counter),
+    _Coding(Kind.SERVICE_WATCH, ServiceWatch, _encode_service_watch, _decode_service_watch),
     _Coding(Kind.HOST_WINDOW, HostWindow, _encode_host_window, _decode_host_window),
     _Coding(Kind.PORT_WINDOW, PortWindow, _encode_port_window, _decode_port_window),
     _Coding(Kind.FLOW_WINDOW, FlowWindow, _encode_flow_window, _decode_flow_window),

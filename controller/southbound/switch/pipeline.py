@@ -5,7 +5,8 @@
     1 edge      link discovery goes up, as do ARP and neighbour discovery for a group; SYN, FIN and
                 RST, ARP and neighbour discovery for one host are copied up where they enter the
                 fabric
-    2 count     one entry per flow whose bytes are counted
+    2 count     one entry per flow whose bytes are counted; of services with dormant connections,
+                what is pushed and not counted is copied up
     3 regulate  the windows in segments that enter by a port are held to the port's registers,
                 but for those of connections that the operator has exempted
     4 forward   by destination: out of a port, or to the switch in the metadata; others go up
@@ -76,6 +77,7 @@ class Kind(IntEnum):
     STEER = 11
     PORT_WINDOW = 12
     PROTECTED_HOP = 13
+    SERVICE_WATCH = 14
     BUDGET = 32
 
 
@@ -186,7 +188,7 @@ STATIC: tuple[FlowEntry, ...] = (
 def packet_class(cookie: int) -> PacketClass:
     """What a packet-in with this cookie is about."""
     kind, detail = kind_of(cookie), detail_of(cookie)
-    if kind == Kind.RELEARN:
+    if kind in (Kind.RELEARN, Kind.SERVICE_WATCH):
         return PacketClass.SEGMENT
     known = kind in (Kind.STATIC, Kind.BUDGET) and detail <= PacketClass.SEGMENT
     return PacketClass(detail) if known else PacketClass.UNKNOWN
