@@ -7,7 +7,7 @@ On hot paths a flow is named by its *packed key*: both addresses, then both port
 from ipaddress import ip_address
 from typing import NamedTuple, Self
 
-FIN, SYN, RST, ACK = 0x01, 0x02, 0x04, 0x10
+FIN, SYN, RST, PSH, ACK = 0x01, 0x02, 0x04, 0x08, 0x10
 
 MAX_WINDOW_SCALE = 14  # RFC 7323 section 2.3: a larger shift is to be taken as 14.
 IPV4_KEY_BYTES = 12

@@ -48,3 +48,13 @@ def test_a_notice_is_one_of_the_extension() -> None:
     assert experimenter == extension.EXPERIMENTER
     assert isinstance(event, extension.QueueEvent)
     assert (event.event, event.port, event.sequence) == (2, 7, 5)
+
+
+def test_a_request_is_data_of_its_connection() -> None:
+    table = GlobalFlowTable()
+    for piece in handshakes.openings(0, 3, handshakes.CallTo):
+        observed(table, piece)
+    copied, _ = segments.take(b"".join(handshakes.CallTo(n).request() for n in range(4)), 0)
+    assert [segment[6] for segment in copied] == [64] * 4
+    table.observe(copied, 0)
+    assert [segment[2] for segment in table.take_strays()] == [copied[3][2]]

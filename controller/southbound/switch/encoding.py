@@ -25,7 +25,7 @@ from controller.model.entries import (
     ServiceWatch,
     Steer,
 )
-from controller.model.flow import FlowKey
+from controller.model.flow import PSH, FlowKey
 from controller.southbound.codec.ethernet import ETH_IPV4, ETH_IPV6
 from controller.southbound.codec.extension import TcpRwndRegister, unpack_action
 from controller.southbound.codec.match import (
@@ -90,7 +90,7 @@ _LIVE_HOP, _PROTECTED_HOP, _HOP_OF_PATH_ID, _HOP = 160, 150, 100, 50
 _FLOW_COUNTER, _SERVICE_WATCH, _RELEARN = 100, 60, 50
 
 _PROTO_UDP = 17
-_PUSHED = TCP_FLAGS, b"\x00\x08", b"\x00\x08"
+_PUSHED = TCP_FLAGS, PSH.to_bytes(2, "big"), PSH.to_bytes(2, "big")
 
 FlowEntries = tuple[FlowEntry, ...]
 

@@ -250,19 +250,28 @@ def notice(kind: int, port: int, sequence: int) -> bytes:
     return extension_message(extension.MessageType.QUEUE_EVENT, event.pack(), 0)
 
 
-def segment(src: Host, dst: Host, ports: tuple[int, int], flags: int, sequence: int) -> bytes:
+def segment(
+    src: Host,
+    dst: Host,
+    ports: tuple[int, int],
+    flags: int,
+    sequence: int,
+    payload: bytes = b"",
+) -> bytes:
     """A packet-in of a segment as Linux sends it; its copy is as long as the segment."""
     options = SYN_OPTIONS if flags & SYN else OPTIONS
     tcp_bytes = _TCP.size + len(options)
+    ip_bytes = 20 + tcp_bytes + len(payload)
     answers = sequence + 1 if flags & ACK else 0
     return (
-        packet_in_head(src.number, _ETHERNET.size + 20 + tcp_bytes)
+        packet_in_head(src.number, _ETHERNET.size + ip_bytes)
         + _ETHERNET.pack(dst.mac, src.mac, 0x0800)
-        + _IPV4.pack(0x45, 0, 20 + tcp_bytes, 1, 0x4000, 64, 6, 0)
+        + _IPV4.pack(0x45, 0, ip_bytes, 1, 0x4000, 64, 6, 0)
         + src.address
         + dst.address
         + _TCP.pack(*ports, sequence, answers, tcp_bytes << 2, flags, 65_535, 0, 0)
         + options
+        + payload
     )
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from controller.model.flow import ACK, FIN, SYN
+from controller.model.flow import ACK, FIN, PSH, SYN
 from experiments.bench.controller.fake_switch import HOSTS, Host, segment
 
 _SERVICE = 80
@@ -21,11 +21,15 @@ class Call:
         self.ports = _FIRST_PORT + turn % _PORTS, _SERVICE
         self.sequence = number + 1
 
-    def _say(self, flags: int) -> bytes:
-        return segment(self.client, self.server, self.ports, flags, self.sequence)
+    def _say(self, flags: int, payload: bytes = b"") -> bytes:
+        return segment(self.client, self.server, self.ports, flags, self.sequence, payload)
 
     def _reply(self, flags: int) -> bytes:
         return segment(self.server, self.client, self.ports[::-1], flags, self.sequence)
+
+    def request(self) -> bytes:
+        """What the client asks for."""
+        return self._say(ACK | PSH, bytes(64))
 
     def parts(self) -> tuple[bytes, bytes, bytes, bytes]:
         """SYN, SYN-ACK, FIN and FIN."""

@@ -5,12 +5,12 @@ from experiments.bench.suites import SUITES, Group, Suite
 SUITES.add(
     Suite(
         "controller",
-        "the controller: connections a second, control delay, memory, listeners, fair shares, "
-        "cost of flows",
+        "the controller: connections a second, control delay, memory, idle pools, listeners, "
+        "fair shares, cost of flows",
         {
             **{
                 name: Group(f"experiments.bench.controller.{name}")
-                for name in ("connections", "delay", "memory", "listeners", "shares")
+                for name in ("connections", "delay", "memory", "pool", "listeners", "shares")
             },
             "cost": Group("experiments.bench.controller.cost", quick={"flows": (1, 600, 1500)}),
         },
