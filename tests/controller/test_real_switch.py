@@ -2,6 +2,7 @@
 
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -46,11 +47,13 @@ def tagged(frame: bytes) -> bytes:
 class TwoSwitchesAndController:
     """Two switches, h1 and h2 at the first, h3 at the second, and the controller."""
 
+    config = CONFIG
+
     def __init__(self, switch: DummyOvs, directory: Path) -> None:
         self.listen = free_endpoint()
         self._events = directory / "events.jsonl"
         self.controller = Controller(
-            directory, CONFIG.format(listen=self.listen, events=self._events)
+            directory, self.config.format(listen=self.listen, events=self._events)
         )
         self.controller.start()
         self.switch = switch
@@ -115,11 +118,26 @@ class TwoSwitchesAndController:
         return self.events(kind)
 
 
+class Impatient(TwoSwitchesAndController):
+    """Connections are soon dormant."""
+
+    config = CONFIG.replace("classifier: {{", "classifier: {{expiry: 1 s, ")
+
+
+def stock_prefix() -> Path:
+    script = REPOSITORY / "ovs-patches" / "stock"
+    return Path(subprocess.check_output([script], text=True).strip())
+
+
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[TwoSwitchesAndController]:
-    script = REPOSITORY / "ovs-patches" / "stock"
-    prefix = Path(subprocess.check_output([script], text=True).strip())
-    with controlled(TwoSwitchesAndController, prefix, tmp_path) as world:
+    with controlled(TwoSwitchesAndController, stock_prefix(), tmp_path) as world:
+        yield world
+
+
+@pytest.fixture
+def impatient(tmp_path: Path) -> Iterator[Impatient]:
+    with controlled(Impatient, stock_prefix(), tmp_path) as world:
         yield world
 
 
@@ -278,6 +296,48 @@ def test_a_connection_without_account_is_relearnt_from_its_data(
     opened = world.events("connection_opened")
     assert [event["adopted"] for event in opened] == [True]
     assert opened[0]["src"] == "10.0.0.3"
+
+
+def watches(world: TwoSwitchesAndController, switch: str) -> int:
+    return sum("tcp_flags=+psh" in flow for flow in world.switch.flows(switch))
+
+
+@pytest.mark.slow  # A new controller learns for 11 s what goes on.
+def test_a_dormant_connection_is_known_again_by_its_first_data(impatient: Impatient) -> None:
+    world = impatient
+    world.introduce()
+    world.open_connection()
+    world.wait_events("connection_dormant")
+    wait_for(lambda: watches(world, "s1") == 2, "the watch at the client's switch")
+    assert watches(world, "s2") == 0
+    assert not [flow for flow in world.switch.flows("s1") if "fin_timeout" in flow]
+
+    world.send(segment(H3, H1, ANSWER, ACK, 2000, payload=b"not pushed"), H3)
+    world.send(segment(H1, H3, CALL, ACK, 2000), H1)
+    world.send_data(2000)  # It enters the client's switch from the other one.
+    assert world.wait_events("connection_woken")[0]["dst_port"] == 80
+    wait_for(lambda: watches(world, "s1") == 0, "the watch to end")
+    wait_for(
+        lambda: [flow for flow in world.switch.flows("s1") if "fin_timeout" in flow],
+        "the flow counters to be back",
+    )
+
+    world.wait_events("connection_dormant", 2)
+    world.send(segment(H1, H3, CALL, ACK | PSH, 3000, payload=b"a request"), H1)
+    world.wait_events("connection_woken", 2)
+
+    world.wait_events("connection_dormant", 3)
+    wait_for(lambda: watches(world, "s1") == 2, "the watch")
+    world.controller.stop(signal.SIGKILL)
+    world.controller.start()
+    world.wait_events("link_up", 2)
+    time.sleep(12)  # What nobody needs is gone by then.
+    assert watches(world, "s1") == 2
+    assert len(world.events("connection_opened")) == 1
+    world.send_data(4000)
+    opened = world.wait_events("connection_opened", 2)[1]
+    assert opened["adopted"] is True
+    assert opened["window_scales"] == [None, None]  # Only a patched switch has entries with them.
 
 
 def test_a_busy_port_is_told_in_one_line(world: TwoSwitchesAndController, tmp_path: Path) -> None:
