@@ -94,6 +94,16 @@ def _listen(written: object) -> Listen:
     )
 
 
+def _mac(written: object) -> bytes:
+    digits = str(written).replace("-", ":").split(":")
+    if len(digits) != 6 or not all(re.fullmatch("[0-9a-fA-F]{2}", two) for two in digits):
+        raise ValueError(f"{written!r} is no Ethernet address; write e.g. 02:00:00:00:00:01")
+    mac = bytes.fromhex("".join(digits))
+    if mac[0] & 1 or not any(mac):
+        raise ValueError(f"{written!r} is no address of one host")
+    return mac
+
+
 def _switch_id(written: object) -> object:
     return switch_id(written) if isinstance(written, str) else written
 
@@ -115,6 +125,11 @@ Share = Annotated[float, BeforeValidator(_share)]
 Endpoint = Annotated[tuple[str, int], BeforeValidator(parse_endpoint)]
 Listener = Annotated[Listen, PlainValidator(_listen)]
 SwitchId = Annotated[int, BeforeValidator(_switch_id), Field(ge=0, lt=2**64)]
+Mac = Annotated[
+    bytes,
+    PlainValidator(_mac),
+    PlainSerializer(lambda mac: mac.hex(":"), return_type=str, when_used="json"),
+]
 Name = Annotated[str, Field(min_length=1, max_length=64)]
 
 

@@ -23,6 +23,7 @@ from controller.core.congestion.windows import PortLimits, WindowRules
 from controller.core.engine import EngineSettings
 from controller.core.flows.classifier import Classifier
 from controller.core.flows.connections import ConnectionSettings
+from controller.core.hosts.port_security import BoundHost, PortSecuritySettings
 from controller.core.hosts.resolution import ResolverSettings
 
 
@@ -87,6 +88,7 @@ class Config(Section):
                 classifier.counted_per_switch,
                 self.log.connections,
                 classifier.dormant,
+                per_host=fabric.connections_per_host,
             ),
             regulator=RegulatorSettings(
                 regulation.scheme,
@@ -110,7 +112,18 @@ class Config(Section):
             switch_grace_ns=fabric.switch_grace,
             audit_interval_ns=self.budgets.audit_interval,
             policies=tuple(policy.rule() for policy in self.policies),
-            resolver=ResolverSettings(fabric.host_age, fabric.flood_rate),
+            resolver=ResolverSettings(
+                fabric.host_age,
+                fabric.flood_rate,
+                PortSecuritySettings(
+                    fabric.hosts_per_port,
+                    fabric.addresses_per_port,
+                    fabric.host_moves,
+                    tuple(
+                        BoundHost(host.mac, host.switch, host.port) for host in fabric.bound_hosts
+                    ),
+                ),
+            ),
             bandwidth=BandwidthSettings(
                 self.bandwidth.spare,
                 self.bandwidth.reserved or None,

@@ -26,6 +26,7 @@ from controller.core.flows.relearning import Relearning
 from controller.core.hosts.edge_filter import EdgeFilter
 from controller.core.hosts.forwarding import Forwarding
 from controller.core.hosts.over_budget import Offenders
+from controller.core.hosts.port_security import PortSecurity
 from controller.core.hosts.resolution import Resolver, ResolverSettings
 from controller.core.topology.fabric import Fabric
 from controller.core.topology.rtt import RoundTrips
@@ -93,7 +94,7 @@ class Engine:
             self._out.append,
             self._fabric.may_protect,
         )
-        self._enforcer = Enforcer(self._tables, self._regulation.registers)
+        self._enforcer = Enforcer(self._tables, self._regulation.registers, self._fabric.is_inside)
         self._policies = settings.policies
         self._policy = Policy(settings.policies)
         self._connections = Connections(
@@ -432,6 +433,22 @@ class Engine:
         return self._regulation
 
     @property
+    def enforcer(self) -> Enforcer:
+        """The window entries of flows."""
+        return self._enforcer
+
+    def fullness(self) -> dict[str, tuple[int, int]]:
+        """How full the tables are that hosts can fill, and how full they can be."""
+        return (
+            self.port_security.fullness() | self._connections.fullness() | self._enforcer.fullness()
+        )
+
+    @property
+    def port_security(self) -> PortSecurity:
+        """What hosts are believed."""
+        return self._resolver.security
+
+    @property
     def tables(self) -> Tables:
         """What every switch should hold."""
         return self._tables
@@ -502,6 +519,7 @@ class Engine:
             in_use = any(other == switch for other, _ in self._tables.entries(HostWindow))
             self._regulation.forget(switch, in_use)
             self.offenders.forget(switch)
+            self.port_security.forget(switch)
             self._given_up.add(switch)
         for switch in [s for s in self._given_up if not self._fabric.has_links(s)]:
             self._forget_switch(switch, now_ns)

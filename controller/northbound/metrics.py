@@ -319,9 +319,37 @@ class Exposition:
         )
         yield self._families.counter(
             "weir_half_open_given_up",
-            "Half-open connections that were given up.",
+            "Half-open connections that were given up, or not believed.",
             ("reason",),
             _by_word(told["given_up"]),
+        )
+        bounds = told["bounds"].items()
+        yield self._families.gauge(
+            "weir_table_entries",
+            "How full a table is that hosts can fill; of several, the fullest.",
+            ("table",),
+            [((name,), bound["entries"]) for name, bound in bounds],
+        )
+        yield self._families.gauge(
+            "weir_table_limit",
+            "How full a table can be that hosts can fill.",
+            ("table",),
+            [((name,), bound["limit"]) for name, bound in bounds],
+        )
+        yield self._families.counter(
+            "weir_disbelieved",
+            "How often hosts behind a port were not believed, by what they claimed.",
+            ("switch", "port", "reason"),
+            [
+                ((one["datapath_id"], str(one["port"]), one["reason"]), one["refused"])
+                for one in told["disbelieved"]
+            ],
+        )
+        yield self._families.counter(
+            "weir_window_entries_refused",
+            "Window entries for which a switch had no room.",
+            (),
+            [((), told["window_entries_refused"])],
         )
         yield self._families.counter(
             "weir_events", "Events of the event log.", ("event",), _by_word(self._source.events())

@@ -50,6 +50,23 @@ class ControllerView(TypedDict):
     writes_events: bool | None
 
 
+class BoundView(TypedDict):
+    """A table that hosts can fill: how full it is, and how full it can be. If there is one for each
+    port, host or switch, it is the fullest of them."""
+
+    entries: int
+    limit: int
+
+
+class DisbeliefView(TypedDict):
+    """How often hosts behind a port were not believed, and why (`Refusal`)."""
+
+    datapath_id: str
+    port: int
+    reason: str
+    refused: int
+
+
 class TablesView(TypedDict):
     """The global-view flow table. `opened`, `adopted`, `closed` and `given_up` are counters.
 
@@ -57,6 +74,7 @@ class TablesView(TypedDict):
     `without_path_id` counts the host pairs whose switches do not tell their path. Flows are counted
     by direction, so there are two to a connection. `idle_flows` are burst flows, too. Connections
     that are `dormant` are not among the others; `woken` counts those that are so no more.
+    `window_entries_refused` counts entries for which their switch had no room.
     """
 
     connections: int
@@ -75,6 +93,9 @@ class TablesView(TypedDict):
     woken: int
     closed: dict[str, int]
     given_up: dict[str, int]
+    bounds: dict[str, BoundView]
+    disbelieved: list[DisbeliefView]
+    window_entries_refused: int
 
 
 class SwitchView(TypedDict):

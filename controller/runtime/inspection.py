@@ -115,6 +115,20 @@ class Inspection:
             "woken": connections.woken,
             "closed": dict(connections.counters),
             "given_up": {str(reason): n for reason, n in table.counters.items()},
+            "bounds": {
+                name: {"entries": entries, "limit": limit}
+                for name, (entries, limit) in engine.fullness().items()
+            },
+            "disbelieved": [
+                {
+                    "datapath_id": datapath_id(port_id.switch),
+                    "port": port_id.port,
+                    "reason": refusal.value,
+                    "refused": refused,
+                }
+                for (port_id, refusal), refused in sorted(engine.port_security.refused.items())
+            ],
+            "window_entries_refused": engine.enforcer.refused,
         }
 
     # Switches and ports

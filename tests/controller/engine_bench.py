@@ -17,6 +17,7 @@ from controller.core.engine import (
 from controller.core.flows.classifier import Classifier
 from controller.core.flows.connections import ConnectionSettings
 from controller.core.flows.policy import Rule
+from controller.core.hosts.resolution import ResolverSettings
 from controller.core.topology.fabric import PORT_GRACE_NS
 from controller.model.effects import (
     Effect,
@@ -63,6 +64,7 @@ def make_engine(
     connections: ConnectionSettings | None = None,
     repeat_notices: bool = True,
     protection: ProtectionSettings | None = None,
+    resolver: ResolverSettings | None = None,
 ) -> Engine:
     usual = SDTCP_CONNECTIONS if scheme is Scheme.SDTCP else CONNECTIONS
     return Engine(
@@ -76,6 +78,7 @@ def make_engine(
             link_timeout_ns=4 * SECOND,
             policies=policies,
             protection=protection or ProtectionSettings(),
+            resolver=resolver or ResolverSettings(),
         )
     )
 

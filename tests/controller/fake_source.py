@@ -130,6 +130,16 @@ class Told:
             "woken": 9,
             "closed": {"finished": 90, "expired": 12},
             "given_up": {"flooded": 1},
+            "bounds": {"hosts at one port": {"entries": 3, "limit": 1024}},
+            "disbelieved": [
+                {
+                    "datapath_id": datapath_id(1),
+                    "port": 2,
+                    "reason": "host elsewhere",
+                    "refused": 4,
+                }
+            ],
+            "window_entries_refused": 0,
         }
 
     def known(self) -> set[int]:

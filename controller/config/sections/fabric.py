@@ -4,7 +4,7 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from controller.config.fields import Rate, Rtt, Section, Size, SwitchId, Time
+from controller.config.fields import Mac, Rate, Rtt, Section, Size, SwitchId, Time
 
 
 class QueueSection(Section):
@@ -15,6 +15,14 @@ class QueueSection(Section):
     capacity: Rate | None = None
     egress_buffer: Size | None = None
     rtt: Rtt | None = None
+
+
+class BoundHostSection(Section):
+    """A host that is at one port only."""
+
+    mac: Mac
+    switch: SwitchId
+    port: int | str
 
 
 class FabricSection(Section):
@@ -45,6 +53,26 @@ class FabricSection(Section):
         description="how long a switch that is away is remembered",
     )
     host_age: Time = Field(default=1800 * 10**9, description="when a silent host is forgotten")
+    hosts_per_port: int = Field(
+        default=1024, ge=1, description="how many Ethernet addresses are believed behind one port"
+    )
+    addresses_per_port: int = Field(
+        default=4096, ge=1, description="how many IP addresses the hosts behind one port have"
+    )
+    connections_per_host: int = Field(
+        default=100_000, ge=1, description="how many connections of one host are known"
+    )
+    host_moves: bool = Field(
+        default=True,
+        description=(
+            "whether hosts may move from port to port; if not, a host stays where it was first "
+            "heard until its port goes down or it is silent for host_age"
+        ),
+    )
+    bound_hosts: tuple[BoundHostSection, ...] = Field(
+        default=(),
+        description="hosts that are believed at one port only: mac, switch, port",
+    )
     flood_rate: int = Field(
         default=100,
         ge=1,

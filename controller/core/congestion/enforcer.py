@@ -8,7 +8,7 @@ other segments of the port under the same register.
 """
 
 from collections import Counter
-from collections.abc import Container, Iterable, Set
+from collections.abc import Callable, Container, Iterable, Set
 
 from controller.core.congestion.registers import Registers
 from controller.core.desired.tables import Tables
@@ -17,13 +17,36 @@ from controller.model.entries import EntryKey, FlowWindow, HostWindow
 from controller.model.flow import FlowKey
 from controller.model.values import FlowClass, PortId
 
+# Beyond a router there may be millions of hosts, and whoever wants to can pretend to be one.
+OUTSIDE_PER_PORT = 1024
+FLOW_WINDOWS_PER_SWITCH = 32_768
+
 
 class Enforcer:
-    """Keeps window entries in step with flows. Flows of unknown window scale have none."""
+    """Keeps window entries in step with flows. Flows of unknown window scale have none.
 
-    def __init__(self, tables: Tables, registers: Registers) -> None:
+    `is_inside` tells whether an address is that of a host of the fabric. Of other addresses, only
+    so many have an entry at one port. Where there is none, the entry for the whole port remains,
+    on switches that keep accounts of credit. `refused` counts the entries for which there was no
+    room.
+    """
+
+    def __init__(
+        self,
+        tables: Tables,
+        registers: Registers,
+        is_inside: Callable[[bytes], bool],
+        outside_per_port: int = OUTSIDE_PER_PORT,
+        flow_windows_per_switch: int = FLOW_WINDOWS_PER_SWITCH,
+    ) -> None:
         self._tables = tables
         self._registers = registers
+        self._is_inside = is_inside
+        self._outside_per_port = outside_per_port
+        self._flow_windows_per_switch = flow_windows_per_switch
+        self._outside_at: dict[PortId, set[bytes]] = {}
+        self._n_flow_windows: Counter[int] = Counter()
+        self.refused = 0
         self._scales: dict[bytes, int] = {}
         self._host_ports: dict[bytes, set[PortId]] = {}
         self._lanes: dict[bytes, set[Lane]] = {}
@@ -31,6 +54,15 @@ class Enforcer:
         self._uses: dict[bytes, Counter[PortId]] = {}
         self._exceptions: dict[bytes, dict[PortId, EntryKey]] = {}
         self._unused: dict[bytes, int] = {}
+
+    def fullness(self) -> dict[str, tuple[int, int]]:
+        """How full the tables of window entries are, and how full they can be."""
+        outside = max(map(len, self._outside_at.values()), default=0)
+        flows = max(self._n_flow_windows.values(), default=0)
+        return {
+            "windows of outside hosts at one port": (outside, self._outside_per_port),
+            "windows of single flows on one switch": (flows, self._flow_windows_per_switch),
+        }
 
     def scale(self, address: bytes) -> int | None:
         """The window scale that a host is known to announce."""
@@ -43,6 +75,9 @@ class Enforcer:
         self._scales.setdefault(entry.address, entry.window_scale)
         if entry.address not in self._lanes:
             self._unused[entry.address] = now_ns
+        # Whether its host is of the fabric may not be known yet.
+        self._outside_at.setdefault(port_id, set()).add(entry.address)
+        self._host_ports.setdefault(entry.address, set()).add(port_id)
         self._put_host_window(port_id, entry.address)
 
     def renew(self, pairs: Iterable[HostPair]) -> None:
@@ -119,6 +154,7 @@ class Enforcer:
             if port_id in ports:
                 ports.remove(port_id)
                 self._remove_host_window(port_id, address)
+        self._outside_at.pop(port_id, None)
 
     # Single flows
 
@@ -164,7 +200,7 @@ class Enforcer:
             segments = FlowKey.unpack(key).reverse
             for port_id in lane.ports:
                 register = self._registers.register(port_id, cls)
-                if register is not None:
+                if register is not None and self._has_room_for_flow(key, port_id):
                     entry = FlowWindow(port_id.port, segments, register, scale)
                     self._tables.put(port_id.switch, entry)
                     exceptions[port_id] = entry.key
@@ -175,14 +211,37 @@ class Enforcer:
     def _withdraw(self, exceptions: dict[PortId, EntryKey], but: Set[PortId]) -> None:
         for port_id, key in exceptions.items():
             if port_id not in but:
+                self._n_flow_windows[port_id.switch] -= 1
                 self._tables.remove(port_id.switch, key)
+
+    def _has_room_for_flow(self, key: bytes, port_id: PortId) -> bool:
+        if port_id in self._exceptions.get(key, ()):
+            return True
+        if self._n_flow_windows[port_id.switch] >= self._flow_windows_per_switch:
+            self.refused += 1
+            return False
+        self._n_flow_windows[port_id.switch] += 1
+        return True
+
+    def _has_room_for_host(self, address: bytes, port_id: PortId) -> bool:
+        if port_id in self._host_ports.get(address, ()) or self._is_inside(address):
+            return True
+        outside = self._outside_at.setdefault(port_id, set())
+        if len(outside) >= self._outside_per_port:
+            outside.difference_update([other for other in outside if self._is_inside(other)])
+        if len(outside) >= self._outside_per_port:
+            self.refused += 1
+            return False
+        outside.add(address)
+        return True
 
     def _put_host_window(self, port_id: PortId, address: bytes) -> None:
         register = self._registers.register(port_id, FlowClass.BURST)
-        if register is not None:
+        if register is not None and self._has_room_for_host(address, port_id):
             entry = HostWindow(port_id.port, address, register, self._scales[address])
             self._tables.put(port_id.switch, entry)
             self._host_ports.setdefault(address, set()).add(port_id)
 
     def _remove_host_window(self, port_id: PortId, address: bytes) -> None:
+        self._outside_at.get(port_id, set()).discard(address)
         self._tables.remove(port_id.switch, HostWindow(port_id.port, address, 0, 0).key)

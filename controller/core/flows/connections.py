@@ -13,7 +13,11 @@ from controller.core.desired.tables import Tables
 from controller.core.flows.channel_history import ChannelHistory
 from controller.core.flows.counting import Counting, CountingSettings
 from controller.core.flows.dormant import DormantConnections
-from controller.core.flows.flow_table import ConnectionEvent, GlobalFlowTable
+from controller.core.flows.flow_table import (
+    CONNECTIONS_PER_HOST,
+    ConnectionEvent,
+    GlobalFlowTable,
+)
 from controller.core.flows.host_pairs import Connection, FlowRecord, HostPair, Lane
 from controller.core.flows.policy import Policy, Treatment
 from controller.core.flows.recovery import SurvivingFlows
@@ -40,11 +44,13 @@ _TREATED_PER_TURN = 4096
 class ConnectionSettings(CountingSettings):
     """A connection that is idle for long is dormant. Of dormant ones, those for longest are
     forgotten if there are more than `dormant`; no switch watches for more than `watches_per_switch`
-    services. With `log`, every connection is in the event log."""
+    services. No host may open more than `per_host` connections. With `log`, every connection is in
+    the event log."""
 
     log: bool = False
     dormant: int = 1_000_000
     watches_per_switch: int = 4096
+    per_host: int = CONNECTIONS_PER_HOST
 
 
 class WindowEntries(Protocol):
@@ -85,7 +91,11 @@ class Connections:
         settings: ConnectionSettings,
         emit: Callable[[Effect], None],
     ) -> None:
-        self.table = GlobalFlowTable(treat=policy.treatment if policy else None)
+        self.table = GlobalFlowTable(
+            treat=policy.treatment if policy else None,
+            together=fabric.together,
+            per_host=settings.per_host,
+        )
         self.opened = self.adopted = self.woken = 0
         self.counters: Counter[str] = Counter()
         self.routes = Routes(fabric, self.table, window_entries.reroute, emit)
@@ -104,6 +114,7 @@ class Connections:
     def reconfigure(self, settings: ConnectionSettings, now_ns: int) -> None:
         """Use these settings from now on."""
         self._settings = settings
+        self.table.per_host = settings.per_host
         self._counting.reconfigure(settings, now_ns)
 
     def set_policy(self, policy: Policy, now_ns: int) -> None:
@@ -199,6 +210,20 @@ class Connections:
         """The channel to a switch is lost: the ends of its connections are not seen."""
         self._channel_history.disconnected(switch, now_ns)
         self.relearning.discard(switch)
+
+    def fullness(self) -> dict[str, tuple[int, int]]:
+        """How full the tables of connections are, and how full they can be."""
+        settings, table = self._settings, self.table
+        return {
+            "half-open connections": (table.half_open, table.half_open_limit),
+            "connections of one host": (table.most_of_one_host, settings.per_host),
+            "dormant connections": (table.n_dormant, settings.dormant),
+            "watches of one switch": (self._dormant.most_watches, settings.watches_per_switch),
+            "counted connections of one switch": (
+                self._counting.polling.most,
+                settings.counted_per_switch,
+            ),
+        }
 
     @property
     def relearning(self) -> set[int]:
@@ -318,7 +343,7 @@ class Connections:
         now_ns: int,
         finished: int = 0,
     ) -> None:
-        if self._fabric.path(*macs, path_id) is None:
+        if self._fabric.path(*macs, path_id) is None or not self.table.has_room(macs[0]):
             return
         own_scales = list(scales)
         remembered = []

@@ -42,6 +42,11 @@ class DormantConnections:
         return len(self._places)
 
     @property
+    def most_watches(self) -> int:
+        """How many watches the switch has that has most."""
+        return max(self._n_watches.values(), default=0)
+
+    @property
     def watches(self) -> bool:
         """Whether there is any watch."""
         return bool(self._uses)

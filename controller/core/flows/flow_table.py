@@ -6,6 +6,7 @@ The table is updated segment by segment, in batches; this is where the controlle
 It does not compute paths: it is told the route of each host pair.
 """
 
+import operator
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
@@ -39,6 +40,7 @@ from controller.model.values import FlowClass, PortId
 HALF_OPEN_LIMIT = 16_384
 HALF_OPEN_TIMEOUT_NS = 30 * 10**9
 EARLY_ANSWER_TIMEOUT_NS = 10**9
+CONNECTIONS_PER_HOST = 100_000
 PAIR_KEPT_NS = 10 * 10**9
 
 _DROPPED_SHARE = 256
@@ -61,8 +63,11 @@ class ConnectionEvent:
 class GlobalFlowTable:
     """All TCP connections of the fabric; only established ones count, unless they are dormant.
 
-    `counters` counts half-open connections that were given up, by reason. `treat` is called once
-    for each new connection, if there is a policy; a connection keeps its treatment.
+    `counters` counts what did not become a connection, by reason: half-open ones that were given
+    up, forged answers and ends, and what was in excess of the `per_host` connections that one host
+    may open. `treat` is called once for each new connection, if there is a policy; a connection
+    keeps its treatment. `together` tells whether two Ethernet addresses are at the same port: an
+    answer and an end are believed only if they come from there.
     """
 
     def __init__(
@@ -70,8 +75,15 @@ class GlobalFlowTable:
         half_open_limit: int = HALF_OPEN_LIMIT,
         half_open_timeout_ns: int = HALF_OPEN_TIMEOUT_NS,
         treat: Callable[[FlowKey], Treatment] | None = None,
+        together: Callable[[bytes, bytes], bool] = operator.eq,
+        per_host: int = CONNECTIONS_PER_HOST,
     ) -> None:
-        self.counters: Counter[Literal["flooded", "unanswered", "orphaned"]] = Counter()
+        self.counters: Counter[Literal["flooded", "unanswered", "orphaned", "forged", "excess"]] = (
+            Counter()
+        )
+        self.per_host = per_host
+        self._together = together
+        self._opened_by: Counter[bytes] = Counter()
         self._half_open_limit = half_open_limit
         self._half_open_timeout_ns = half_open_timeout_ns
         self.treat = treat
@@ -96,6 +108,15 @@ class GlobalFlowTable:
     def __len__(self) -> int:
         """The number of established connections, without the dormant ones."""
         return len(self._connections) // 2 - self.n_dormant
+
+    @property
+    def half_open_limit(self) -> int:
+        return self._half_open_limit
+
+    @property
+    def most_of_one_host(self) -> int:
+        """How many connections the host has opened that has opened most."""
+        return max(self._opened_by.values(), default=0)
 
     @property
     def half_open(self) -> int:
@@ -177,13 +198,16 @@ class GlobalFlowTable:
             key, flags = segment[2], segment[3]
             if flags & (RST | SYN):
                 if flags & RST:
-                    self._reset(key, changes)
+                    self._reset(segment, changes)
                 elif flags & ACK:
-                    half = half_open.pop(key, None)
+                    half = half_open.get(key)
                     if half is not None:
-                        if half[3] == _BOTH_FINISHED:
+                        if not self._answers(half, segment):
+                            self.counters["forged"] += 1
                             continue
-                        changes.append((ConnectionEvent.OPENED, self._open(half, segment, now_ns)))
+                        del half_open[key]
+                        if half[3] != _BOTH_FINISHED:
+                            self._open(half, segment, now_ns, changes)
                     elif key not in self._given_up and not self._is_answered(segment):
                         self._answered_early(segment, now_ns)
                 else:
@@ -191,7 +215,10 @@ class GlobalFlowTable:
             elif flags & FIN:
                 connection = connections.get(key)
                 if connection is None:
-                    self._finish_half(key)
+                    self._finish_half(segment)
+                    continue
+                if not self._is_from(segment, connection):
+                    self.counters["forged"] += 1
                     continue
                 connection.finished |= (
                     FINISHED_INITIATOR if key == connection.key else FINISHED_RESPONDER
@@ -213,23 +240,33 @@ class GlobalFlowTable:
         if known is not None:
             if known.key == key and known.initial_sequence == segment[4]:
                 return
+            if not self._is_from(segment, known):
+                self.counters["forged"] += 1
+                return
             self.remove(known)
             changes.append((ConnectionEvent.REPLACED, known))
-        half_open = self._half_open
-        crossing = half_open.pop(key, None)
+        half_open, answer_key = self._half_open, reverse(key)
+        crossing, repeated = half_open.get(key), half_open.get(answer_key)
+        for half in (crossing, repeated):
+            if half is not None and not self._is_of_half(segment, half):
+                self.counters["forged"] += 1
+                return
         if crossing is not None and crossing[3] != _BOTH_FINISHED:
             # RFC 9293 section 3.5, simultaneous open: the sender of the first SYN is the initiator.
+            del half_open[key]
             half_open[key] = (crossing[0], now_ns, False, crossing[3])
             return
         if self._early_answers:
             early = self._early_answers.pop(key, None)
             if early is not None and early[0][5] == (segment[4] + 1) & 0xFFFFFFFF:
                 half = segment, now_ns, False, early[3]
-                changes.append((ConnectionEvent.OPENED, self._open(half, early[0], now_ns)))
-                return
-        answer_key = reverse(key)
-        repeated = half_open.pop(answer_key, None) is not None
-        half_open[answer_key] = (segment, now_ns, not repeated, 0)
+                if self._answers(half, early[0]):
+                    self._open(half, early[0], now_ns, changes)
+                    return
+                self.counters["forged"] += 1
+        half_open.pop(key, None)
+        half_open.pop(answer_key, None)
+        half_open[answer_key] = (segment, now_ns, repeated is None, 0)
         if len(half_open) > self._half_open_limit:
             self._drop_oldest(half_open)
 
@@ -259,9 +296,43 @@ class GlobalFlowTable:
             del halves[key]
         self.counters["flooded"] += len(oldest)
 
-    def _open(self, half: _Half, answer: SegmentFields, now_ns: int) -> Connection:
+    def has_room(self, mac: bytes) -> bool:
+        """Whether a host may open one more connection."""
+        return self._opened_by.get(mac, 0) < self.per_host
+
+    def _answers(self, half: _Half, answer: SegmentFields) -> bool:
+        """Whether a SYN-ACK comes from where its SYN went.
+
+        The Ethernet addresses may differ: frames to a virtual router are answered by a real one.
+        """
+        asked, answering = half[0][1][:6], answer[1][6:]
+        return asked == answering or self._together(asked, answering)
+
+    def _is_from(self, segment: SegmentFields, connection: Connection) -> bool:
+        """Whether a segment comes from where that end of its connection is."""
+        pair, sender = connection.pair, segment[1][6:]
+        mac = pair.initiator_mac if segment[2] == connection.key else pair.responder_mac
+        return sender == mac or self._together(sender, mac)
+
+    def _is_of_half(self, segment: SegmentFields, half: _Half) -> bool:
+        """Whether a segment comes from where that end of its half-open connection is."""
+        known, sender = half[0], segment[1][6:]
+        mac = known[1][6:] if segment[2] == known[2] else known[1][:6]
+        return sender == mac or self._together(sender, mac)
+
+    def _open(
+        self,
+        half: _Half,
+        answer: SegmentFields,
+        now_ns: int,
+        changes: list[tuple[str, Connection]],
+    ) -> None:
+        """A connection is established."""
         (_, macs, key, _, sequence, _, _, mss_bytes, scale, path_id), seen_ns, once, finished = half
         _, _, answer_key, _, _, _, _, answer_mss_bytes, answer_scale, answer_path_id = answer
+        if not self.has_room(macs[6:]):
+            self.counters["excess"] += 1
+            return
         if path_id is None:
             path_id = answer_path_id
         least_mss_bytes = mss_bytes or DEFAULT_MSS_BYTES[len(key)]
@@ -295,13 +366,19 @@ class GlobalFlowTable:
         if once and took_ns and not 0 < pair.handshake_ns <= took_ns:
             pair.handshake_ns = took_ns
         connection = Connection(key, answer_key, pair, sequence, now_ns, finished)
-        self._connections[key] = self._connections[answer_key] = connection
+        self._enter(connection)
+        changes.append((ConnectionEvent.OPENED, connection))
+
+    def _enter(self, connection: Connection) -> None:
+        pair = connection.pair
+        self._connections[connection.key] = self._connections[connection.answer_key] = connection
+        self._opened_by[pair.initiator_mac] += 1
         pair.members.add(connection)
         self._unsettled.add(pair)
-        return connection
 
-    def _finish_half(self, key: bytes) -> None:
+    def _finish_half(self, segment: SegmentFields) -> None:
         """A FIN of a connection that is not known to be open yet."""
+        key = segment[2]
         answer_key = reverse(key)
         for halves, responder, initiator in (
             (self._half_open, key, answer_key),
@@ -312,13 +389,19 @@ class GlobalFlowTable:
                 (responder, FINISHED_RESPONDER),
             ):
                 half = halves.get(place)
-                if half is not None:
+                if half is not None and self._is_of_half(segment, half):
                     halves[place] = (*half[:3], half[3] | finished)
                     return
 
-    def _reset(self, key: bytes, changes: list[tuple[str, Connection]]) -> None:
+    def _reset(self, segment: SegmentFields, changes: list[tuple[str, Connection]]) -> None:
+        key = segment[2]
         if self._half_open or self._early_answers:
             answer_key = reverse(key)
+            for halves in (self._half_open, self._early_answers):
+                half = halves.get(key) or halves.get(answer_key)
+                if half is not None and not self._is_of_half(segment, half):
+                    self.counters["forged"] += 1
+                    return
             if answer_key in self._half_open:
                 # The initiator's: the SYN-ACK may still come, from another switch.
                 self._given_up.pop(answer_key, None)
@@ -327,9 +410,13 @@ class GlobalFlowTable:
                     del self._given_up[next(iter(self._given_up))]
             self._forget_handshake(key)
         connection = self._connections.get(key)
-        if connection is not None:
-            self.remove(connection)
-            changes.append((ConnectionEvent.RESET, connection))
+        if connection is None:
+            return
+        if not self._is_from(segment, connection):
+            self.counters["forged"] += 1
+            return
+        self.remove(connection)
+        changes.append((ConnectionEvent.RESET, connection))
 
     # Changes that do not come from a segment
 
@@ -357,9 +444,7 @@ class GlobalFlowTable:
             )
         answer_key = reverse(key)
         connection = Connection(key, answer_key, pair, -1, opened_ns, 0)
-        self._connections[key] = self._connections[answer_key] = connection
-        pair.members.add(connection)
-        self._unsettled.add(pair)
+        self._enter(connection)
         return connection
 
     def route(
@@ -391,6 +476,10 @@ class GlobalFlowTable:
             self.wake(connection, self._now_ns)
         del self._connections[connection.key], self._connections[connection.answer_key]
         connection.established = False
+        mac = connection.pair.initiator_mac
+        self._opened_by[mac] -= 1
+        if not self._opened_by[mac]:
+            del self._opened_by[mac]
         self._leave(connection)
 
     def make_dormant(self, connection: Connection) -> None:

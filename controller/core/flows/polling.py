@@ -38,6 +38,11 @@ class Polling:
         state = self._switches.get(switch)
         return state.n_counted if state else 0
 
+    @property
+    def most(self) -> int:
+        """How many connections the switch counts that counts most."""
+        return max((state.n_counted for state in self._switches.values()), default=0)
+
     def opened(self, switch: int) -> None:
         """A switch counts one more connection."""
         state = self._switches.setdefault(switch, _Switch())

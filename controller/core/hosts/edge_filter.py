@@ -45,7 +45,8 @@ class EdgeFilter:
         if not self._fabric.is_edge(port_id, now_ns):
             return False
         before = self._fabric.changes
-        self._resolver.learn(macs[6:], port_id)
+        if not self._resolver.learn(macs[6:], port_id, now_ns):
+            return False
         if self._fabric.changes != before:
             # A host came or moved, so cached places may be wrong.
             known.clear()

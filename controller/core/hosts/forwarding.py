@@ -57,7 +57,7 @@ class Forwarding:
                 port = fabric.port(port_id)
                 if port is not None and port.up and not fabric.is_link(port_id):
                     fabric.settle(port_id)
-                    self._resolver.learn(entry.mac, port_id)
+                    self._resolver.learn(entry.mac, port_id, now_ns)
         for entry in entries:
             if isinstance(entry, HostWindow):
                 hosts = fabric.hosts_at(PortId(switch, entry.port))

@@ -10,10 +10,11 @@ known address is never probed, so it stays until its port goes down or it is see
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from ipaddress import ip_address
 
 from controller.core.hosts.flooding import Floods
+from controller.core.hosts.port_security import PortSecurity, PortSecuritySettings
 from controller.core.topology.fabric import Fabric
 from controller.model.effects import AddressProbe, Deliver, Effect, NeighbourReply, Record
 from controller.model.packet_ins import NeighbourMessage
@@ -30,6 +31,7 @@ class ResolverSettings:
 
     host_age_ns: int = 1800 * 10**9
     floods_per_s: int = 100
+    security: PortSecuritySettings = field(default_factory=PortSecuritySettings)
 
 
 @dataclass(slots=True)
@@ -54,26 +56,39 @@ class Resolver:
         self._fabric = fabric
         self._age_ns = settings.host_age_ns
         self._emit = emit
+        self.security = PortSecurity(fabric, settings.security, emit)
         self.floods = Floods(settings.floods_per_s)
         self._flooding: set[PortId] = set()
         # By VLAN and address, the earliest due first.
         self._heard: dict[_Key, _Binding] = {}
         self._asked: dict[_Key, _Binding] = {}
 
-    def learn(self, mac: bytes, port_id: PortId) -> None:
-        """A host with this Ethernet address is behind this edge port."""
+    def learn(self, mac: bytes, port_id: PortId, now_ns: int) -> bool:
+        """A host with this Ethernet address says that it is behind this edge port; returns whether
+        it is."""
         host = self._fabric.hosts.get(mac)
+        if host is not None and host.port == port_id:
+            return True
         is_group = mac[0] & 1
-        if not is_group and any(mac) and (host is None or host.port != port_id):
-            self._fabric.learn(mac, port_id)
-            event = "host_learnt" if host is None else "host_moved"
-            self._emit(Record(event, {"mac": mac.hex(":"), "port": str(port_id)}))
+        if is_group or not any(mac) or not self.security.admits_host(mac, port_id, now_ns):
+            return False
+        if host is not None:
+            for key in list(host.addresses)[:1]:
+                self._probe(host.port, mac, key)  # Is it there no more?
+        self._fabric.learn(mac, port_id)
+        event = "host_learnt" if host is None else "host_moved"
+        self._emit(Record(event, {"mac": mac.hex(":"), "port": str(port_id)}))
+        return True
 
     def bind(self, mac: bytes, address: bytes, tags: bytes, now_ns: int) -> None:
-        """A known host has this address now."""
+        """A known host says that it has this address now."""
         vlan = vlan_of(tags)
+        if not self.security.admits_address(mac, vlan, address, now_ns):
+            return
         owner = self._fabric.owner(address, vlan)
         if owner is None or owner.mac != mac:
+            if owner is not None:
+                self._probe(owner.port, owner.mac, (vlan, address))  # Has it given it up?
             self._fabric.bind(mac, address, vlan)
             fields: dict[str, object] = {"mac": mac.hex(":"), "address": str(ip_address(address))}
             if vlan:
@@ -91,8 +106,9 @@ class Resolver:
             return
         vlan = vlan_of(said.tags)
         expected = not said.asks and (vlan, said.address) in self._asked
-        self.learn(said.mac, port_id)
-        if any(said.address) and said.mac in fabric.hosts:
+        if not self.learn(said.mac, port_id, now_ns):
+            return
+        if any(said.address):
             self.bind(said.mac, said.address, said.tags, now_ns)
         if expected or not said.dst_mac[0] & 1:
             return  # Switches forward messages to one host; this was a copy.
@@ -119,8 +135,7 @@ class Resolver:
         port = self._fabric.port(port_id)
         if port is not None and dst_mac == port.mac:
             return  # An answer to a probe, which bears the port's address.
-        if self._fabric.is_edge(port_id, now_ns):
-            self.learn(src_mac, port_id)
+        if self._fabric.is_edge(port_id, now_ns) and self.learn(src_mac, port_id, now_ns):
             self._pass_on(port_id, dst_mac, frame, now_ns)
 
     def tend(self, now_ns: int) -> None:
@@ -133,6 +148,7 @@ class Resolver:
                 due.append(key)
             for key in due:
                 self._ask(key, bindings.pop(key), now_ns)
+        self.security.tend(now_ns)
         self._flooding.difference_update(self.floods.full_again(now_ns))
 
     def _ask(self, key: _Key, binding: _Binding, now_ns: int) -> None:
@@ -146,12 +162,16 @@ class Resolver:
                 self._fabric.forget(host.mac)
                 self._emit(Record("host_lost", {"mac": host.mac.hex(":")}))
             return
-        port = self._fabric.port(host.port)
-        if port is not None:
-            self._emit(AddressProbe(host.port, host.mac, address, port.mac, binding.tags))
+        self._asked[key] = binding
+        self._probe(host.port, host.mac, key)
         binding.asked += 1
         binding.due_ns = now_ns + _ASK_AGAIN_NS
-        self._asked[key] = binding
+
+    def _probe(self, port_id: PortId, mac: bytes, key: _Key) -> None:
+        """Ask the host behind a port whether it has an address."""
+        port, binding = self._fabric.port(port_id), self._asked.get(key) or self._heard.get(key)
+        if port is not None and binding is not None:
+            self._emit(AddressProbe(port_id, mac, key[1], port.mac, binding.tags))
 
     def _pass_on(self, source: PortId, dst_mac: bytes, frame: bytes, now_ns: int) -> None:
         host = self._fabric.hosts.get(dst_mac)

@@ -55,7 +55,9 @@ class Fabric:
         self._links = Links(link_timeout_ns)
         self._protected_names: tuple[str, ...] = ()
         self.hosts: dict[bytes, Host] = {}
+        self._hosts_at: dict[PortId, dict[bytes, Host]] = {}
         self._owners: dict[tuple[bytes, bytes], bytes] = {}
+        self._vlans_of: dict[bytes, set[bytes]] = {}  # By address.
         self._changed_hosts: set[bytes] = set()
         self._version = 0
         self.changes = 0
@@ -242,7 +244,7 @@ class Fabric:
         return self._links.is_presumed(port_id)
 
     def _forget_hosts(self, port_id: PortId) -> None:
-        for host in [host for host in self.hosts.values() if host.port == port_id]:
+        for host in self.hosts_at(port_id):
             self.forget(host.mac)
 
     # Hosts
@@ -253,9 +255,11 @@ class Fabric:
         if host is not None and host.port == port_id:
             return False
         if host is None:
-            self.hosts[mac] = Host(mac, port_id)
+            host = self.hosts[mac] = Host(mac, port_id)
         else:
+            self._leave_port(host)
             host.port = port_id
+        self._hosts_at.setdefault(port_id, {})[mac] = host
         self.changes += 1
         self._changed_hosts.add(mac)
         return True
@@ -264,6 +268,7 @@ class Fabric:
         """A known host has this address; its former owner does not any more."""
         self.unbind(address, vlan)
         self._owners[vlan, address] = mac
+        self._vlans_of.setdefault(address, set()).add(vlan)
         self.hosts[mac].addresses.add((vlan, address))
 
     def unbind(self, address: bytes, vlan: bytes = b"") -> None:
@@ -271,20 +276,48 @@ class Fabric:
         previous = self._owners.pop((vlan, address), None)
         if previous is not None:
             self.hosts[previous].addresses.discard((vlan, address))
+            vlans = self._vlans_of[address]
+            vlans.discard(vlan)
+            if not vlans:
+                del self._vlans_of[address]
 
     def owner(self, address: bytes, vlan: bytes = b"") -> Host | None:
         mac = self._owners.get((vlan, address))
         return self.hosts[mac] if mac is not None else None
 
+    def is_inside(self, address: bytes) -> bool:
+        """Whether a host has this address in any VLAN; others are beyond a router."""
+        return address in self._vlans_of
+
     def hosts_at(self, port_id: PortId) -> list[Host]:
-        return [host for host in self.hosts.values() if host.port == port_id]
+        return list(self._hosts_at.get(port_id, {}).values())
+
+    def n_hosts_at(self, port_id: PortId) -> int:
+        return len(self._hosts_at.get(port_id, ()))
+
+    def together(self, mac: bytes, other: bytes) -> bool:
+        """Whether two hosts are known to be behind the same port."""
+        a, b = self.hosts.get(mac), self.hosts.get(other)
+        return a is not None and b is not None and a.port == b.port
+
+    def n_addresses_at(self, port_id: PortId) -> int:
+        """How many addresses the hosts behind a port have."""
+        return sum(len(host.addresses) for host in self._hosts_at.get(port_id, {}).values())
 
     def forget(self, mac: bytes) -> None:
-        host = self.hosts.pop(mac)
-        for address in host.addresses:
-            del self._owners[address]
+        host = self.hosts[mac]
+        for vlan, address in list(host.addresses):
+            self.unbind(address, vlan)
+        del self.hosts[mac]
+        self._leave_port(host)
         self.changes += 1
         self._changed_hosts.add(mac)
+
+    def _leave_port(self, host: Host) -> None:
+        others = self._hosts_at[host.port]
+        del others[host.mac]
+        if not others:
+            del self._hosts_at[host.port]
 
     def take_changed_hosts(self) -> set[bytes]:
         """The hosts that appeared, moved or disappeared since the last call."""

@@ -1,0 +1,260 @@
+"""Hosts that say they are what they are not: what they get, and what those they harm lose."""
+
+from dataclasses import replace
+
+import pytest
+
+from controller.core.hosts.port_security import (
+    BACK_WITHIN_NS,
+    HOLD_NS,
+    QUIET_NS,
+    BoundHost,
+    PortSecuritySettings,
+    Refusal,
+)
+from controller.core.hosts.resolution import ResolverSettings
+from controller.model.effects import AddressProbe, Effect, Warn
+from controller.model.flow import ACK, FIN, RST, SYN, FlowKey, Segment
+from controller.model.packet_ins import NeighbourMessage
+from controller.model.values import PortId
+from engine_bench import (
+    BROADCAST,
+    CONNECTIONS,
+    MSS,
+    RECEIVER,
+    SECOND,
+    SENDERS,
+    EngineBench,
+    make_engine,
+    records,
+    star,
+)
+from packets import Host
+
+VICTIM, LIAR, OTHER, *_ = SENDERS
+AT_VICTIM, AT_LIAR, AT_RECEIVER = PortId(1, 1), PortId(1, 2), PortId(1, 40)
+
+
+def guarded(**settings: object) -> EngineBench:
+    """A star whose ports are guarded like that."""
+    bench = star()
+    security = PortSecuritySettings(**settings)  # type: ignore[arg-type]
+    bench.engine = make_engine(resolver=replace(ResolverSettings(), security=security))
+    bench.switch_up(1)
+    bench.now_ns += SECOND
+    for host, port in list(bench.places.items()):
+        bench.place(host, port)
+    return bench
+
+
+def says(bench: EngineBench, port: PortId, mac: bytes, address: bytes) -> list[Effect]:
+    """A gratuitous ARP by a port."""
+    said = NeighbourMessage(True, mac, address, address, BROADCAST, b"", b"frame")
+    return bench.do(bench.engine.resolve(port, said, bench.now_ns))
+
+
+def probes(effects: list[Effect]) -> list[tuple[PortId, bytes, bytes]]:
+    return [(e.port, e.mac, e.address) for e in effects if isinstance(e, AddressProbe)]
+
+
+def warnings(effects: list[Effect]) -> list[str]:
+    return [effect.text for effect in effects if isinstance(effect, Warn)]
+
+
+def heard(
+    bench: EngineBench,
+    port: PortId,
+    macs: tuple[Host, Host],
+    key: FlowKey,
+    flags: int,
+    payload_bytes: int = 0,
+) -> None:
+    """A copied segment that entered by `port`, from the first host to the second, as it says."""
+    src, dst = macs
+    fields = dst.mac + src.mac, key.pack(), flags, 1, 2, payload_bytes, MSS, 7
+    segment = Segment(port.port, *fields)
+    bench.do(bench.engine.segments(port.switch, [segment], bench.now_ns))
+
+
+class TestPlaces:
+    def test_a_host_that_moves_is_believed_and_asked_for_where_it_was(self) -> None:
+        bench = guarded()
+        effects = says(bench, AT_LIAR, VICTIM.mac, VICTIM.address)
+        assert records(effects, "host_moved")
+        assert probes(effects) == [(AT_VICTIM, VICTIM.mac, VICTIM.address)]
+        assert bench.engine.fabric.hosts[VICTIM.mac].port == AT_LIAR
+
+    def test_if_it_answers_there_it_stays_and_the_pretender_is_named(self) -> None:
+        bench = guarded()
+        says(bench, AT_LIAR, VICTIM.mac, VICTIM.address)
+        effects = says(bench, AT_VICTIM, VICTIM.mac, VICTIM.address)
+        assert bench.engine.fabric.hosts[VICTIM.mac].port == AT_VICTIM
+        told = {"port": str(AT_LIAR), "reason": "host elsewhere"}
+        assert records(effects, "port_disbelieved") == [told]
+        assert (
+            "port 2 sends from the Ethernet address of a host at another port"
+            in (warnings(effects)[0])
+        )
+        for _ in range(5):
+            bench.now_ns += HOLD_NS // 6
+            assert records(says(bench, AT_LIAR, VICTIM.mac, VICTIM.address), "host_moved") == []
+        assert bench.engine.fabric.hosts[VICTIM.mac].port == AT_VICTIM
+
+    def test_each_time_for_longer(self) -> None:
+        bench = guarded()
+        for times in (1, 2, 4):
+            says(bench, AT_LIAR, VICTIM.mac, VICTIM.address)
+            says(bench, AT_VICTIM, VICTIM.mac, VICTIM.address)
+            bench.now_ns += times * HOLD_NS - 1
+            says(bench, AT_LIAR, VICTIM.mac, VICTIM.address)
+            assert bench.engine.fabric.hosts[VICTIM.mac].port == AT_VICTIM
+            bench.now_ns += 1
+
+    def test_it_may_move_on_later(self) -> None:
+        bench = guarded()
+        says(bench, AT_LIAR, VICTIM.mac, VICTIM.address)
+        bench.now_ns += BACK_WITHIN_NS
+        says(bench, AT_VICTIM, VICTIM.mac, VICTIM.address)
+        says(bench, PortId(1, 39), VICTIM.mac, VICTIM.address)
+        assert bench.engine.fabric.hosts[VICTIM.mac].port == PortId(1, 39)
+
+    def test_where_moves_are_not_meant_to_be_the_first_place_is_the_right_one(self) -> None:
+        bench = guarded(moves=False)
+        effects = says(bench, AT_LIAR, VICTIM.mac, VICTIM.address)
+        assert records(effects, "port_disbelieved")
+        assert bench.engine.fabric.hosts[VICTIM.mac].port == AT_VICTIM
+
+    @pytest.mark.parametrize("port", [1, "s1-eth1"])
+    def test_a_bound_host_is_at_its_port_only(self, port: int | str) -> None:
+        bench = guarded(bound=(BoundHost(VICTIM.mac, 1, port),))
+        says(bench, AT_LIAR, VICTIM.mac, VICTIM.address)
+        assert bench.engine.fabric.hosts[VICTIM.mac].port == AT_VICTIM
+
+    def test_who_is_believed_again_is_told(self) -> None:
+        bench = guarded(moves=False)
+        says(bench, AT_LIAR, VICTIM.mac, VICTIM.address)
+        says(bench, AT_LIAR, VICTIM.mac, VICTIM.address)
+        seen = bench.sleep(QUIET_NS + SECOND)
+        told = {"port": str(AT_LIAR), "reason": "host elsewhere", "refused": 2}
+        assert records(seen, "port_believed") == [told]
+
+
+class TestAddresses:
+    def test_who_takes_an_address_has_it_only_if_its_owner_does_not_mind(self) -> None:
+        bench = guarded()
+        effects = says(bench, AT_LIAR, LIAR.mac, VICTIM.address)
+        assert probes(effects) == [(AT_VICTIM, VICTIM.mac, VICTIM.address)]
+        assert owner(bench, VICTIM.address) == LIAR.mac
+        effects = says(bench, AT_VICTIM, VICTIM.mac, VICTIM.address)
+        assert owner(bench, VICTIM.address) == VICTIM.mac
+        told = {"port": str(AT_LIAR), "reason": "address taken"}
+        assert records(effects, "port_disbelieved") == [told]
+        says(bench, AT_LIAR, LIAR.mac, VICTIM.address)
+        assert owner(bench, VICTIM.address) == VICTIM.mac
+
+
+def owner(bench: EngineBench, address: bytes) -> bytes:
+    host = bench.engine.fabric.owner(address)
+    assert host is not None
+    return host.mac
+
+
+class TestBounds:
+    def test_a_port_has_so_many_hosts(self) -> None:
+        bench = guarded(hosts_per_port=50)
+        before = len(bench.engine.fabric.hosts)
+        key = FlowKey(LIAR.address, 1, RECEIVER.address, 80)
+        for number in range(3000):
+            forged = bytes([2, 9, 9, 9, *number.to_bytes(2, "big")])
+            segment = Segment(2, RECEIVER.mac + forged, key.pack(), SYN, number, 0, 0, MSS, 7)
+            bench.do(bench.engine.segments(1, [segment], bench.now_ns))
+        assert len(bench.engine.fabric.hosts) == before + 49  # The liar is one of fifty.
+        assert bench.engine.port_security.refused[AT_LIAR, Refusal.HOSTS] == 2951
+
+    def test_and_so_many_addresses(self) -> None:
+        bench = guarded(addresses_per_port=50)
+        for number in range(3000):
+            says(bench, AT_LIAR, LIAR.mac, b"\x0b\0" + number.to_bytes(2, "big"))
+        assert bench.engine.fabric.n_addresses_at(AT_LIAR) == 50
+
+    def test_others_have_their_own(self) -> None:
+        bench = guarded(hosts_per_port=1)
+        says(bench, AT_LIAR, Host(201).mac, Host(201).address)
+        says(bench, PortId(1, 39), Host(202).mac, Host(202).address)
+        assert Host(201).mac not in bench.engine.fabric.hosts
+        assert Host(202).mac in bench.engine.fabric.hosts
+
+
+CALL = FlowKey(LIAR.address, 7, VICTIM.address, 80)
+GOOD = FlowKey(OTHER.address, 7, VICTIM.address, 80)
+
+
+class TestSegments:
+    def test_who_answers_himself_has_opened_nothing(self) -> None:
+        """2,000 connections to the victim, who has not answered one."""
+        bench = guarded()
+        for port in range(1, 2001):
+            key = CALL._replace(src_port=port)
+            heard(bench, AT_LIAR, (LIAR, VICTIM), key, SYN)
+            heard(bench, AT_LIAR, (LIAR, LIAR), key.reverse, SYN | ACK)
+        assert len(bench.engine.flow_table) == 0
+        assert bench.engine.flow_table.counters["forged"] == 2000
+
+    def test_nor_who_answers_in_anothers_name(self) -> None:
+        bench = guarded()
+        heard(bench, AT_LIAR, (LIAR, VICTIM), CALL, SYN)
+        heard(bench, AT_LIAR, (VICTIM, LIAR), CALL.reverse, SYN | ACK)
+        says(bench, AT_VICTIM, VICTIM.mac, VICTIM.address)
+        for port in range(100, 200):
+            key = CALL._replace(src_port=port)
+            heard(bench, AT_LIAR, (LIAR, VICTIM), key, SYN)
+            heard(bench, AT_LIAR, (VICTIM, LIAR), key.reverse, SYN | ACK)
+        assert len(bench.engine.flow_table) <= 1
+
+    @pytest.mark.parametrize("flags", [RST, FIN])
+    def test_nobody_ends_the_connections_of_others(self, flags: int) -> None:
+        bench = guarded()
+        bench.connect(OTHER, VICTIM, 7)
+        for key in (GOOD, GOOD.reverse):
+            heard(bench, AT_LIAR, (LIAR, VICTIM), key, flags)
+            heard(bench, AT_LIAR, (LIAR, OTHER), key, flags)
+        assert len(bench.engine.flow_table) == 1
+
+    def test_nor_keeps_them_from_opening(self) -> None:
+        bench = guarded()
+        heard(bench, PortId(1, 3), (OTHER, VICTIM), GOOD, SYN)
+        heard(bench, AT_LIAR, (LIAR, OTHER), GOOD.reverse, RST)
+        heard(bench, AT_LIAR, (LIAR, VICTIM), GOOD, RST)
+        heard(bench, AT_VICTIM, (VICTIM, OTHER), GOOD.reverse, SYN | ACK)
+        assert len(bench.engine.flow_table) == 1
+
+    def test_a_router_may_answer_by_another_address_than_it_was_asked(self) -> None:
+        """VRRP: frames go to the virtual router's address, and come from the real one's."""
+        bench = guarded()
+        virtual, real = Host(201), Host(202)
+        for mac in (virtual, real):
+            bench.place(mac, PortId(1, 39))
+        key = FlowKey(OTHER.address, 7, b"\x08\x08\x08\x08", 80)
+        heard(bench, PortId(1, 3), (OTHER, virtual), key, SYN)
+        heard(bench, PortId(1, 39), (real, OTHER), key.reverse, SYN | ACK)
+        assert len(bench.engine.flow_table) == 1
+        heard(bench, PortId(1, 39), (real, OTHER), key.reverse, RST)
+        assert len(bench.engine.flow_table) == 0
+
+    def test_a_host_opens_so_many_connections(self) -> None:
+        bench = star()
+        bench.engine = make_engine(connections=replace(CONNECTIONS, per_host=100))
+        bench.switch_up(1)
+        bench.now_ns += SECOND
+        for host, port in list(bench.places.items()):
+            bench.place(host, port)
+        for number in range(1, 200):
+            bench.connect(LIAR, VICTIM, number)
+        bench.connect(OTHER, VICTIM, 1)
+        table = bench.engine.flow_table
+        assert len(table) == 101
+        assert table.counters["excess"] == 99
+        for number in range(1, 51):
+            bench.segment(CALL._replace(src_port=number), RST)
+        bench.connect(LIAR, VICTIM, 999)
+        assert len(table) == 52
