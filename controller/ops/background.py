@@ -52,7 +52,5 @@ class Background:
         with eventlet.Timeout(_MOST_CLOSE_S, False):
             self._works.join()
         if self._works.unfinished_tasks:
-            LOG.error(
-                "what was to be written is lost: the disk of the state directory does not answer"
-            )
+            LOG.error("what was to be written is lost: a disk does not answer")
         self._runs.kill()

@@ -44,6 +44,7 @@ are "datapath id in 16 hexadecimal digits:port":
   segment), hosts (MAC addresses there), dropped_per_s; packet_ins_in_budget: port, class, hosts,
   dropped (how many since it was limited)
 * flow_announced, flow_withdrawn, flow_expired: flow (of a sender with a fountain code)
+* events_lost: lines (so many were not written before this, since the disk was too slow)
 * switch_audited: switch, wanted, confirmed, refused (entries of the core), restored, removed (what
   had to be put right, all entries and meters of the controller)
 """
@@ -52,13 +53,24 @@ import contextlib
 import json
 import logging
 from collections import deque
+from collections.abc import Callable
 from itertools import takewhile
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
+from controller.ops.background import at_once
+
 LOG = logging.getLogger("weir.eventlog")
 
 _RECENT = 4096
+_TOGETHER_S = 0.01
+# Some 30 MB, or a second of the most events that there may be.
+_MOST_WAITING = 100_000
+
+Work = Callable[[], object]
+# Does something that waits for a disk, and then calls the other with what it has returned.
+Do = Callable[[Callable[[], str | None], Callable[[str | None], object]], object]
+
 # There may be 100,000 of these a second, which would displace all others.
 _OF_CONNECTIONS = frozenset(
     {
@@ -66,6 +78,10 @@ _OF_CONNECTIONS = frozenset(
         "flow_classified",
     }
 )
+
+
+def _now(_: float, work: Work) -> None:
+    work()
 
 
 class Event(NamedTuple):
@@ -118,18 +134,28 @@ def read_events(path: Path, kind: str | None = None) -> list[dict[str, Any]]:
 class EventLog:
     """Writes to a file, or only keeps `recent`. Raises OSError if the file cannot be opened.
 
-    Windows that are only renewed are left out: an idle switch would have nothing else.
+    Lines are written together, soon: `later` is called with a time in seconds and what is to be
+    done then. `do` does what waits for the disk, and then calls what it is given with the result;
+    meanwhile lines are kept, up to a bound. Windows that are only renewed are left out: an idle
+    switch would have nothing else.
     """
 
-    def __init__(self, path: str | None) -> None:
+    def __init__(
+        self, path: str | None, do: Do = at_once, later: Callable[[float, Work], object] = _now
+    ) -> None:
         self.recent = Recent()
         self._path = path
+        self._do = do
+        self._later = later
         self._file = self._open()
+        self._waiting: list[str] = []
+        self._lost = 0
+        self._is_due = self._is_busy = self._is_over = False
 
     @property
     def is_written(self) -> bool | None:
         """None without a file, false once it could not be written."""
-        return self._file is not None if self._path else None
+        return not self._is_over if self._path else None
 
     def write(self, event: str, fields: dict[str, object], time_ns: int, wall_s: float) -> None:
         """Append a line. If the file cannot be written, as on a full disk, the log is closed and an
@@ -139,28 +165,83 @@ class EventLog:
                 return
             fields = {name: value for name, value in fields.items() if name != "refresh"}
         self.recent.add(event, fields, time_ns, wall_s)
-        if self._file is None:
+        if not self.is_written:
+            return
+        if len(self._waiting) >= _MOST_WAITING:
+            self._lost += 1
             return
         head = {"event": event, "time_ns": time_ns, "wall_s": round(wall_s, 6)}
-        try:
-            self._file.write(json.dumps(head | fields) + "\n")
-        except OSError as error:
-            LOG.error("the event log ends here: cannot write %s: %s", self._path, error.strerror)
-            self.close()
+        if self._lost:
+            self._waiting.append(json.dumps(head | {"event": "events_lost", "lines": self._lost}))
+            self._lost = 0
+        self._waiting.append(json.dumps(head | fields))
+        if not self._is_due:
+            self._is_due = True
+            self._later(_TOGETHER_S, self._write_soon)
 
     def reopen(self) -> None:
         """Go on in a new file, if the former one has been moved away. If that cannot be opened, an
         error is logged."""
-        self.close()
+        if self._path:
+            self._is_over = False
+            self._do(self._reopen, self._reopened)
+
+    def close(self) -> None:
+        """Write what waits, and nothing after that."""
+        self._hand_over()
+        self._is_over = True
+        self._do(self._close, lambda _: None)
+
+    # In the loop
+
+    def _write_soon(self) -> None:
+        self._is_due = False
+        if self._waiting and not self._is_busy:
+            self._hand_over()
+
+    def _hand_over(self) -> None:
+        lines, self._waiting = self._waiting, []
+        self._is_busy = True
+        self._do(lambda: self._append(lines), self._appended)
+
+    def _appended(self, error: str | None) -> None:
+        self._is_busy = False
+        if error is not None and not self._is_over:
+            LOG.error("the event log ends here: cannot write %s: %s", self._path, error)
+            self._is_over = True
+            self._waiting.clear()
+        self._write_soon()
+
+    def _reopened(self, error: str | None) -> None:
+        if error is not None:
+            LOG.error("the event log ends here: cannot open %s: %s", self._path, error)
+            self._is_over = True
+
+    # Where the disk may be waited for
+
+    def _append(self, lines: list[str]) -> str | None:
+        if self._file is None:
+            return None
+        try:
+            self._file.write("".join(line + "\n" for line in lines))
+            self._file.flush()
+        except OSError as error:
+            self._close()
+            return error.strerror
+        return None
+
+    def _reopen(self) -> str | None:
+        self._close()
         try:
             self._file = self._open()
         except OSError as error:
-            LOG.error("the event log ends here: cannot open %s: %s", self._path, error.strerror)
+            return error.strerror
+        return None
 
     def _open(self) -> IO[str] | None:
-        return open(self._path, "a", buffering=1) if self._path else None  # noqa: PTH123
+        return open(self._path, "a") if self._path else None  # noqa: PTH123
 
-    def close(self) -> None:
+    def _close(self) -> None:
         file, self._file = self._file, None
         if file is not None:
             with contextlib.suppress(OSError):

@@ -87,7 +87,9 @@ class Service:
         self._credentials = Credentials(config.tls) if config.tls.given else None
         self._api: ApiProcess | None = None
         self._northbound = resources.enter_context(contextlib.ExitStack())
-        event_log = resources.enter_context(contextlib.closing(_event_log(config.log.events)))
+        event_log = resources.enter_context(
+            contextlib.closing(_event_log(config.log.events, background))
+        )
         self._listening = resources.enter_context(_listen(config.openflow.listen, "openflow"))
         manager = AppManager.get_instance()
         self._handshake = manager.instantiate(Handshake)
@@ -290,10 +292,10 @@ class Service:
             mastership.tend()
 
 
-def _event_log(path: str | None) -> EventLog:
+def _event_log(path: str | None, background: Background) -> EventLog:
     """Raises OSError with what to do."""
     try:
-        return EventLog(path)
+        return EventLog(path, background.do, hub.spawn_after)
     except OSError as error:
         raise OSError(
             f"log.events: cannot write {path}: {error.strerror}; "

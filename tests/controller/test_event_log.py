@@ -1,7 +1,9 @@
 """One JSON object a line, there as soon as it is written."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -99,3 +101,82 @@ def test_what_is_still_being_written_is_left_for_the_next_reading(tmp_path: Path
         log.write('me_ns": 2}\n')
     assert [event["event"] for event in read_events(path)] == ["start", "rank"]
     assert read_events(path, "rank") == [{"event": "rank", "time_ns": 2}]
+
+
+class Disk:
+    """Does what waits for a disk when it is told to."""
+
+    def __init__(self) -> None:
+        self.works: list[tuple[Callable[[], Any], Callable[[Any], object]]] = []
+        self.due: list[Callable[[], object]] = []
+
+    def do(self, work: Callable[[], Any], done: Callable[[Any], object]) -> None:
+        self.works.append((work, done))
+
+    def later(self, _: float, work: Callable[[], object]) -> None:
+        self.due.append(work)
+
+    def time_passes(self) -> None:
+        for work in self.due:
+            work()
+        self.due.clear()
+
+    def turns(self) -> None:
+        while self.works:
+            work, done = self.works.pop(0)
+            done(work())
+
+
+def test_nobody_waits_for_a_slow_disk_and_lines_are_written_together(tmp_path: Path) -> None:
+    path, disk = tmp_path / "events.jsonl", Disk()
+    log = EventLog(str(path), disk.do, disk.later)
+    for number in range(3):
+        log.write("link_up", {"number": number}, number, 0.0)
+    disk.time_passes()
+    for number in range(3, 5):
+        log.write("link_up", {"number": number}, number, 0.0)
+    disk.time_passes()
+    assert len(disk.works) == 1
+    assert path.read_text() == ""
+    disk.turns()
+    assert [event["number"] for event in read_events(path)] == list(range(5))
+
+
+def test_what_a_disk_is_too_slow_for_is_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("controller.ops.event_log._MOST_WAITING", 10)
+    path, disk = tmp_path / "events.jsonl", Disk()
+    log = EventLog(str(path), disk.do, disk.later)
+    for number in range(25):
+        log.write("link_up", {"number": number}, number, 0.0)
+    disk.time_passes()
+    log.write("stop", {}, 30, 0.0)
+    disk.turns()
+    events = read_events(path)
+    assert [event["event"] for event in events] == [*["link_up"] * 10, "events_lost", "stop"]
+    assert events[10]["lines"] == 15
+
+
+def test_what_waits_is_written_before_the_end(tmp_path: Path) -> None:
+    path, disk = tmp_path / "events.jsonl", Disk()
+    log = EventLog(str(path), disk.do, disk.later)
+    log.write("start", {}, 0, 0.0)
+    disk.time_passes()
+    log.write("stop", {}, 1, 0.0)
+    log.close()
+    log.write("too late", {}, 2, 0.0)
+    disk.turns()
+    disk.time_passes()
+    assert [event["event"] for event in read_events(path)] == ["start", "stop"]
+
+
+def test_a_new_file_begins_with_what_was_not_written_yet(tmp_path: Path) -> None:
+    path, disk = tmp_path / "events.jsonl", Disk()
+    log = EventLog(str(path), disk.do, disk.later)
+    path.rename(tmp_path / "events.jsonl.1")
+    log.write("start", {}, 0, 0.0)
+    log.reopen()
+    disk.time_passes()
+    disk.turns()
+    assert [event["event"] for event in read_events(path)] == ["start"]
