@@ -57,7 +57,7 @@ class Member:
         if authority is not None:
             own = authority.issue(name)
             files = {"key": own.key, "certificate": own.certificate, "ca": authority.certificate}
-            config["tls"] = {key: str(file) for key, file in files.items()}
+            config["tls"] = {key: str(file) for key, file in files.items()} | {"switches": "any"}
         config["log"] = {"events": str(self.events_file), "connections": True}
         config["northbound"] = {"socket": str(self.directory / "controller.sock")}
         config["standby"] = {

@@ -18,8 +18,8 @@ SwitchIds = Annotated[tuple[SwitchId, ...], BeforeValidator(_switch_ids)]
 class TlsSection(Section):
     """PEM files, and the switches that a certificate of the authority is good for.
 
-    `switches`: `any`; or `named`: those whose datapath id, in 16 hexadecimal digits, is a name of
-    the certificate (its CN or a DNS name); or the ids by name.
+    `switches`: `named`: those whose datapath id, in 16 hexadecimal digits, is a name of the
+    certificate (its CN or a DNS name); or the ids by name; or `any`.
     """
 
     key: Path | None = None
@@ -27,7 +27,7 @@ class TlsSection(Section):
     ca: Path | None = None
     crl: Path | None = None
     minimum_version: Literal["1.2", "1.3"] = "1.2"
-    switches: Literal["any", "named"] | dict[Name, SwitchIds] = "any"
+    switches: Literal["any", "named"] | dict[Name, SwitchIds] = "named"
     handshake_timeout: Time = 10 * 10**9
 
     @model_validator(mode="after")
