@@ -35,7 +35,7 @@ setup(
         "fastapi>=0.115",
         "httptools>=0.6",
         "httpx>=0.27",
-        "networkx>=3.2",
+        "numpy>=1.26",
         "prometheus-client>=0.22",
         "pydantic>=2.7",
         "PyYAML>=6.0",
@@ -48,7 +48,6 @@ setup(
         "experiments": [
             "Jinja2>=3.1",
             "matplotlib>=3.8",
-            "numpy>=1.26",
             "psutil>=7",
             "pyarrow>=17",
         ],
@@ -56,6 +55,7 @@ setup(
             "hypothesis>=6.100",
             "import-linter>=2.0",
             "mypy>=1.10",
+            "networkx>=3.2",
             "pytest>=8",
             "pytest-timeout>=2.3",
             # Eventlet imports it where it is there, and Debian's does not fit a newer cryptography.

@@ -490,6 +490,10 @@ class Engine:
         self._regulation.widen(now_ns)
         return self._finish(now_ns)
 
+    def go_on(self, now_ns: int) -> list[Effect]:
+        """Do more of what takes too long to be done at once."""
+        return self._finish(now_ns, has_time=True)
+
     def look_at_switches(self, now_ns: int) -> list[Effect]:
         """Ask the switches for the state of their egress queues, and time their answers."""
         for switch in self._fabric.connected():
@@ -547,9 +551,9 @@ class Engine:
         self._forwarding.forget_switch(switch)
         self._tables.forget(switch)
 
-    def _finish(self, now_ns: int) -> list[Effect]:
+    def _finish(self, now_ns: int, *, has_time: bool = False) -> list[Effect]:
         """Bring forwarding, routes and windows up to date, in this order; returns the effects."""
-        changed_hosts = self._forwarding.install()
+        changed_hosts = self._forwarding.install(has_time=has_time)
         self.protection.install(now_ns)
         if changed_hosts:
             self._connections.reroute(changed_hosts, now_ns)

@@ -48,6 +48,11 @@ class Remind:
 
 
 @dataclass(frozen=True, slots=True)
+class GoOn:
+    """Call `Engine.go_on` as soon as others have had their turn: there is more to do."""
+
+
+@dataclass(frozen=True, slots=True)
 class Deliver:
     """Send this frame out of these ports."""
 
@@ -174,5 +179,14 @@ Order = (
     | Audit
 )
 Effect = (
-    Order | Remind | Deliver | NeighbourReply | AddressProbe | LinkProbe | TellShare | Warn | Record
+    Order
+    | Remind
+    | GoOn
+    | Deliver
+    | NeighbourReply
+    | AddressProbe
+    | LinkProbe
+    | TellShare
+    | Warn
+    | Record
 )

@@ -71,6 +71,7 @@ class Weir(RyuApp):
         super().__init__()
         self._config = config
         self._event_log = event_log
+        self._goes_on = False
         self._clock_ns = clock_ns
         self._wall_s = wall_s
         self._secret = secret
@@ -171,6 +172,11 @@ class Weir(RyuApp):
     @fatal
     def _widen(self) -> None:
         self._apply(self._engine.widen(self._clock_ns()))
+
+    @fatal
+    def _go_on(self) -> None:
+        self._goes_on = False
+        self._apply(self._engine.go_on(self._clock_ns()))
 
     def _refresh_s(self) -> float:
         return self._config.regulation.window_ttl / 1e9 / _REFRESHES_PER_TTL
@@ -349,6 +355,10 @@ class Weir(RyuApp):
                     LOG.warning(text, extra=about(switch=switch))
                 case effects.Remind(at_ns):
                     hub.spawn_after(max(0, at_ns - self._clock_ns()) / 1e9, self._widen)
+                case effects.GoOn():
+                    if not self._goes_on:
+                        self._goes_on = True
+                        hub.spawn_after(0, self._go_on)
                 case effects.Deliver(port_ids, frame):
                     self._deliver(port_ids, frame)
                 case effects.LinkProbe(port_id, mac):

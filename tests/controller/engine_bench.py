@@ -21,6 +21,7 @@ from controller.core.hosts.resolution import ResolverSettings
 from controller.core.topology.fabric import PORT_GRACE_NS
 from controller.model.effects import (
     Effect,
+    GoOn,
     Install,
     ReadQueues,
     Record,
@@ -120,6 +121,8 @@ class EngineBench:
                         holds[PortId(switch, window.port), window.cls] = window.hold
                 case RepeatNotices(switch, port, interval_us):
                     self.intervals_us[PortId(switch, port)] = interval_us
+                case GoOn():
+                    self.do(self.engine.go_on(self.now_ns))
                 case Remind(at_ns):
                     heapq.heappush(self.reminders, at_ns)
                 case Warn(switch, _):

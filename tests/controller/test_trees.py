@@ -230,6 +230,19 @@ def test_a_fabric_without_links_or_hosts_has_no_paths() -> None:
     assert Trees(wiring.links, ()).next_ports(wiring.edges[0], 3)
 
 
+def test_it_can_be_done_step_by_step() -> None:
+    wiring = fat_tree(4)
+    whole, steps = Trees(wiring.links, wiring.edges), Trees(wiring.links, wiring.edges)
+    while not steps.prepare():
+        pass
+    destination = wiring.edges[3]
+    while not steps.advance(destination):
+        pass
+    spent = steps.spent
+    assert (steps.next_hops(destination) == whole.next_hops(destination)).all()
+    assert steps.spent == spent > 0
+
+
 def test_what_is_outdated_is_gone_at_once() -> None:
     """The collector looks at what has lived for a while only once an hour."""
     wiring = fat_tree(4)
@@ -238,8 +251,11 @@ def test_what_is_outdated_is_gone_at_once() -> None:
         trees = Trees(wiring.links, wiring.edges)
         for edge, path_id in product(wiring.edges, range(N_PATH_IDS)):
             trees.next_ports(edge, path_id)
-        graph = weakref.ref(trees._graph)
-        del trees
-        assert graph() is None
+        unfinished = Trees(wiring.links, wiring.edges)
+        unfinished.prepare()
+        outdated = [weakref.ref(one) for one in (trees, unfinished)]
+        unfinished.close()
+        del trees, unfinished
+        assert [one() for one in outdated] == [None, None]
     finally:
         gc.enable()

@@ -9,7 +9,7 @@ from controller.core.desired.tables import Tables
 from controller.core.hosts.resolution import Resolver
 from controller.core.topology.fabric import Fabric
 from controller.core.topology.next_hops import NextHops
-from controller.model.effects import Effect, LinkProbe, Record
+from controller.model.effects import Effect, GoOn, LinkProbe, Record
 from controller.model.entries import (
     AssignPathIds,
     Entry,
@@ -38,6 +38,7 @@ class Forwarding:
         self._emit = emit
         self._next_hops = NextHops(fabric, tables)
         self._provisioned: set[int] = set()
+        self._link_entries: set[PortId] = set()
         self._installed_version = fabric.version
 
     def connect(
@@ -106,17 +107,23 @@ class Forwarding:
         self._provisioned.discard(switch)
         self._fabric.forget_switch(switch)
 
-    def install(self) -> set[bytes]:
-        """Update the entries of all switches. Returns the hosts whose paths may have changed."""
+    def install(self, *, has_time: bool = False) -> set[bytes]:
+        """Update the entries of all switches. Returns the hosts whose paths may have changed.
+
+        Paths between switches of a large fabric are updated only if it `has_time`.
+        """
         fabric, tables = self._fabric, self._tables
         changed = fabric.take_changed_hosts()
         same_links = self._installed_version == fabric.version
-        if same_links and not changed and tables.n_switches == len(self._provisioned):
+        same_switches = tables.n_switches == len(self._provisioned)
+        if same_links and not changed and same_switches and not self._next_hops.pending:
             return changed
         if not same_links:
             self._installed_version = fabric.version
             self._install_links()
-        moved = self._next_hops.install()
+        moved = self._next_hops.install(has_time=has_time)
+        if self._next_hops.pending:
+            self._emit(GoOn())
         for mac in changed:
             self._install_host(mac, tables.switches())
         new = set(tables.switches()) - self._provisioned
@@ -142,9 +149,9 @@ class Forwarding:
         links = set(self._fabric.link_ports())
         for switch, port in links:
             self._tables.put(switch, LinkPort(port))
-        for switch, entry in self._tables.entries(LinkPort):
-            if PortId(switch, entry.port) not in links:
-                self._tables.remove(switch, entry.key)
+        for switch, port in self._link_entries - links:
+            self._tables.remove(switch, LinkPort(port).key)
+        self._link_entries = links
 
     def _report_changes(self, hosts: Iterable[bytes], links: list[tuple[PortId, PortId]]) -> None:
         for a, b in sorted(set(links) - set(self._fabric.links())):

@@ -14,6 +14,9 @@ from controller.model.values import Port, PortId
 # A port that came up this recently may yet turn out to lead to a switch.
 PORT_GRACE_NS = 250_000_000
 
+# Of links. With so many, the paths take more than a few milliseconds.
+_MANY_ENDS = 256
+
 
 @dataclass(slots=True)
 class Host:
@@ -62,7 +65,8 @@ class Fabric:
         self._version = 0
         self.changes = 0
         self._trees = Trees((), ())
-        self._trees_version = 0
+        self._trees_version = self._coming_version = 0
+        self._coming: Trees | None = None
         self._paths: dict[tuple[int, int, int], tuple[PortId, ...] | None] = {}
 
     @property
@@ -328,18 +332,51 @@ class Fabric:
 
     @property
     def trees(self) -> Trees:
-        """The paths between switches over the present links."""
-        if self._trees_version != self.version:
-            self._trees_version = self.version
-            self._paths = {}
-            self._trees = Trees(
+        """The paths in force between switches. They are over the present links, unless somebody
+        prepares those step by step."""
+        if self._coming is None and not self.is_large():
+            while not self.prepare_paths():
+                pass
+        return self._trees
+
+    @property
+    def paths_version(self) -> int:
+        """The version whose paths are in force."""
+        return self._trees_version
+
+    @property
+    def spent(self) -> float:
+        """The work on the paths that are in force and those that are in preparation."""
+        return self._trees.spent + (self._coming.spent if self._coming else 0)
+
+    def is_large(self) -> bool:
+        """Whether paths are to be prepared step by step, because all at once would take long."""
+        return self._links.n_seen > _MANY_ENDS
+
+    def prepare_paths(self) -> bool:
+        """Go one step further towards paths over the present links; returns whether paths are in
+        force that were not before, or none are to be prepared.
+
+        What has begun is brought to its end even if links have changed since: they may change all
+        the time.
+        """
+        if self._coming is None:
+            if self._trees_version == self.version:
+                return True
+            self._coming_version = self.version
+            self._coming = Trees(
                 [link for link in self.links() if not self.is_protected(link)],
                 self._edge_switches(),
-                self._distrusted,
+                frozenset(self._distrusted),
                 self._links.doubtful,
                 self._trees.roots,
             )
-        return self._trees
+        elif self._coming.prepare():
+            self._trees, self._trees_version = self._coming, self._coming_version
+            self._coming = None
+            self._paths = {}
+            return True
+        return False
 
     def path(
         self, src_mac: bytes, dst_mac: bytes, path_id: int | None
@@ -356,14 +393,18 @@ class Fabric:
 
     def between(self, src: int, dst: int, path_id: int) -> tuple[PortId, ...] | None:
         """The egress ports from switch to switch; None without a path."""
-        next_ports = self.trees.next_ports(dst, path_id)
+        trees = self.trees
         key = src, dst, path_id
         if key not in self._paths:
             path = []
             switch = src
-            while switch != dst and switch in next_ports:
-                path.append(PortId(switch, next_ports[switch]))
-                switch = self._links.far_end(path[-1]).switch
+            while switch != dst:
+                port = trees.next_port(switch, dst, path_id)
+                far_end = None if port is None else self.peer(PortId(switch, port))
+                if port is None or far_end is None:
+                    break
+                path.append(PortId(switch, port))
+                switch = far_end.switch
             self._paths[key] = tuple(path) if switch == dst else None
         return self._paths[key]
 

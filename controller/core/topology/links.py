@@ -53,6 +53,11 @@ class Links:
         return self._seen[port_id][0]
 
     @property
+    def n_seen(self) -> int:
+        """How many ends of links discovery has found."""
+        return len(self._seen)
+
+    @property
     def ports(self) -> list[PortId]:
         """The ports that lead, or are presumed to lead, to another switch."""
         return [*self._seen, *self._presumed]

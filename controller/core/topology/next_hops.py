@@ -2,66 +2,165 @@
 
 There is one for each destination switch, not for each host, and one for all path ids that leave by
 the same port. So a failure changes few entries, and a host that comes or goes changes none.
+
+After a change of links, the paths to all destinations are computed anew, a few milliseconds at a
+time: those first that led over a link that is gone.
 """
+
+from collections.abc import Sequence
+from math import inf
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from controller.core.desired.tables import Tables
 from controller.core.topology.fabric import Fabric
 from controller.model.entries import AssignPathIds, NextHop
-from controller.model.values import N_PATH_IDS
+from controller.model.values import N_PATH_IDS, PortId
 
-# By switch and path id; a hop without path id is for those that have no other.
-_Ports = dict[tuple[int, int | None], int]
+# As many steps of `Trees` as `install` takes at once in a large fabric, and what it counts at least
+# for each of its own; and how many destinations it updates at least before it begins anew.
+_STEPS_AT_ONCE = 1.0
+_LEAST_STEP = 0.1
+_LEAST_DESTINATIONS = 16
+
+_Ports = NDArray[np.int32]
+
+
+class _Held(NamedTuple):
+    """The ports towards a destination by path id, as installed: a column for each switch."""
+
+    switches: tuple[int, ...]
+    ports: _Ports
+
+
+_NOTHING = _Held((), np.zeros((N_PATH_IDS, 0), np.int32))
 
 
 class NextHops:
-    """Keeps the next hops of all switches in step with the fabric."""
+    """Keeps the next hops of all switches in step with the fabric. `pending` says whether there is
+    more to do."""
 
     def __init__(self, fabric: Fabric, tables: Tables) -> None:
         self._fabric = fabric
         self._tables = tables
-        self._installed: dict[int, _Ports] = {}
+        self._installed: dict[int, _Held] = {}
+        self._due: dict[int, None] = {}
         self._version = fabric.version
+        self._links: set[PortId] = set()
+        self._owed = 0
+        # Whether there are destinations that were not there before, or are there no more.
+        self._has_new = False
 
-    def install(self) -> set[int]:
-        """Update all switches. Returns the switches to which paths have changed."""
-        destinations = {host.port.switch for host in self._fabric.hosts.values()}
-        if self._version == self._fabric.version:
-            due = destinations ^ self._installed.keys()
-        else:
-            self._version = self._fabric.version
-            due = destinations | self._installed.keys()
+    @property
+    def pending(self) -> bool:
+        return self._has_new or bool(self._due) or self._version != self._fabric.version
+
+    def install(self, *, has_time: bool = False) -> set[int]:
+        """Update some or all switches. Returns the switches to which paths have changed.
+
+        In a large fabric nothing is done unless it `has_time`, a few milliseconds.
+        """
+        fabric = self._fabric
+        destinations = {host.port.switch for host in fabric.hosts.values()}
         moved = set()
-        for destination in due:
-            held = self._installed.pop(destination, {})
-            wanted = self._ports(destination) if destination in destinations else {}
-            if destination in destinations:
-                self._installed[destination] = wanted
-            if held != wanted:
-                self._replace(destination, held, wanted)
-                moved.add(destination)
-        if self._fabric.multipath:
+        if has_time or not fabric.is_large():
+            left = _STEPS_AT_ONCE if fabric.is_large() else inf
+            while left > 0 and (self.pending or destinations != self._installed.keys()):
+                before = fabric.spent
+                if self._version != fabric.version and not (self._due and self._owed > 0):
+                    self._prepare(destinations)
+                else:
+                    self._due |= dict.fromkeys(destinations ^ self._installed.keys())
+                    moved |= self._update_next(destinations)
+                left -= max(fabric.spent - before, _LEAST_STEP)
+        self._has_new = destinations != self._installed.keys()
+        if fabric.multipath:
             # A switch that copies segments of hosts has to tell their path ids.
             for switch in destinations:
                 self._tables.put(switch, AssignPathIds())
         return moved
 
-    def _ports(self, destination: int) -> _Ports:
-        ports: _Ports = {}
-        trees = [
-            self._fabric.trees.next_ports(destination, path_id) for path_id in range(N_PATH_IDS)
-        ]
-        for switch, port in trees[0].items():
-            ports[switch, None] = port
-            for path_id, tree in enumerate(trees):
-                if tree[switch] != port:
-                    ports[switch, path_id] = tree[switch]
-        return ports
+    def _prepare(self, destinations: set[int]) -> None:
+        """Go one step towards the paths over the present links."""
+        if self._fabric.prepare_paths():
+            self._version = self._fabric.paths_version
+            # Those first that have waited for longest, but for what is lost.
+            self._due = dict.fromkeys(self._in_order([*self._installed, *destinations]))
+            # Links may change all the time.
+            self._owed = _LEAST_DESTINATIONS
 
-    def _replace(self, destination: int, held: _Ports, wanted: _Ports) -> None:
-        for (switch, path_id), port in wanted.items():
+    def _update_next(self, destinations: set[int]) -> set[int]:
+        """Go one step towards the next destination. Returns it if paths to it have changed."""
+        destination = next(iter(self._due))
+        is_wanted = destination in destinations
+        if is_wanted and not self._fabric.trees.advance(destination):
+            return set()
+        del self._due[destination]
+        self._owed -= 1
+        return {destination} if self._update(destination, is_wanted) else set()
+
+    def _in_order(self, destinations: Sequence[int]) -> list[int]:
+        """Those first that are reached over links that are gone."""
+        present = set(self._fabric.link_ports())
+        gone, self._links = self._links - present, present
+
+        def is_reached_over(destination: int) -> bool:
+            switches, ports = self._installed.get(destination, _NOTHING)
+            return any(
+                bool((ports[:, switches.index(switch)] == port).any())
+                for switch, port in gone
+                if switch in switches
+            )
+
+        return sorted(destinations, key=is_reached_over, reverse=True) if gone else [*destinations]
+
+    def _update(self, destination: int, wanted: bool) -> bool:
+        """Install the paths to a destination; returns whether they have changed."""
+        held = self._installed.pop(destination, _NOTHING)
+        trees = self._fabric.trees
+        now = _Held(trees.switches, trees.next_hops(destination)) if wanted else _NOTHING
+        if wanted:
+            self._installed[destination] = now
+        if held.switches == now.switches:
+            changed = np.flatnonzero((held.ports != now.ports).any(axis=0)).tolist()
+            for column in changed:
+                self._replace(
+                    now.switches[column],
+                    destination,
+                    held.ports[:, column].tolist(),
+                    now.ports[:, column].tolist(),
+                )
+            return bool(changed)
+        columns = (
+            dict(zip(one.switches, one.ports.T.tolist(), strict=True)) for one in (held, now)
+        )
+        before, after = columns
+        changed = [
+            switch
+            for switch in before.keys() | after.keys()
+            if before.get(switch, []) != after.get(switch, [])
+        ]
+        for switch in changed:
+            self._replace(switch, destination, before.get(switch, []), after.get(switch, []))
+        return bool(changed)
+
+    def _replace(self, switch: int, destination: int, held: list[int], wanted: list[int]) -> None:
+        before, after = _hops(held), _hops(wanted)
+        for path_id, port in after.items():
             if path_id is not None:
                 self._fabric.multipath = True
                 self._tables.put(switch, AssignPathIds())
             self._tables.put(switch, NextHop(destination, path_id, port))
-        for switch, path_id in held.keys() - wanted.keys():
+        for path_id in before.keys() - after.keys():
             self._tables.remove(switch, NextHop(destination, path_id, 0).key)
+
+
+def _hops(ports: list[int]) -> dict[int | None, int]:
+    """The hops of a switch by path id; one without path id is for those that have no other."""
+    if not ports or not ports[0]:
+        return {}
+    usual = ports[0]
+    hops: dict[int | None, int] = {None: usual}
+    return hops | {path_id: port for path_id, port in enumerate(ports) if port != usual}

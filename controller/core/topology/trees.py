@@ -12,13 +12,17 @@ The roots are what multi-rooted fabrics call so: of the switches that lie on sho
 hosts, those farthest from hosts; the cores of a fat-tree (Al-Fares et al., SIGCOMM 2008), the
 spines of a leaf-spine. Path ids are dealt to them in turn, which spreads traffic evenly; where the
 root is not on a shortest path the path id takes another.
+
+All destinations of a root are computed at once, in arrays, a few at a time: a row for each switch,
+or for each place, and a column for each destination. A link has two places, one for each direction,
+in the order of the switches that send.
 """
 
-from collections.abc import Collection, Iterable, Sequence
-from functools import lru_cache
+from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from itertools import chain
 
-import networkx as nx
+import numpy as np
+from numpy.typing import NDArray
 
 from controller.core.topology.links import Link
 from controller.model.values import N_PATH_IDS, PortId
@@ -29,15 +33,26 @@ _HOP = 1 << 20
 _DISTRUST = 1 << 30
 
 _FAR = 255
+_NEVER = 1 << 60
 _MASK = (1 << 64) - 1
+
+# How many places are looked at together: a few milliseconds of work.
+_PLACES_AT_ONCE = 1 << 15
+_USUAL_HOPS = 10
+
+_Array = NDArray[np.int64]
 
 
 class Trees:
-    """The paths of one state of the fabric, computed on demand.
+    """The paths of one state of the fabric.
 
     `edges` are the switches that hosts are, or may be, at. Paths avoid `distrusted` switches and
     `doubtful` links where they can. `former_roots`, of an earlier state, keep their place when path
     ids are dealt although they are gone, so that only their own path ids move.
+
+    Who has others waiting calls `prepare` until it returns True, and then `advance` for each
+    destination; each call takes a few milliseconds in a large fabric. Others need not care. `spent`
+    is the work so far, in such calls.
     """
 
     def __init__(
@@ -48,113 +63,235 @@ class Trees:
         doubtful: Collection[Link] = (),
         former_roots: Collection[int] = (),
     ) -> None:
-        self._graph: nx.Graph[int] = nx.Graph()
+        pairs: dict[tuple[int, int], list[Link]] = {}
         # The doubtful ones last, so that they are not used where there are parallel links.
-        for link in sorted(links, key=lambda link: link in doubtful):
+        for link in sorted(links, key=lambda link: link in doubtful) if doubtful else links:
             a, b = link[0].switch, link[1].switch
-            known = self._graph.get_edge_data(a, b)
-            if known is None and a != b:
-                self._graph.add_edge(a, b, links=[link], doubtful=link in doubtful)
-            elif known is not None and known["doubtful"] == (link in doubtful):
-                known["links"].append(link)
-        live = _roots(self._graph, edges, distrusted)
-        gone = {root for root in former_roots if root not in self._graph or root in distrusted}
-        self.roots = tuple(sorted(live | gone))
-        self.root_of = _deal(self.roots, live)
-        for root in set(self.root_of):
-            self._weigh(root, distrusted)
-        self._ways: dict[tuple[int, int], _EqualCostPaths] = {}
-        self._next: dict[tuple[int, int], dict[int, int]] = {}
+            if a != b:
+                pairs.setdefault((a, b) if a < b else (b, a), []).append(link)
+        self.switches: tuple[int, ...] = tuple(sorted(set(chain.from_iterable(pairs))))
+        self.place_of = {switch: place for place, switch in enumerate(self.switches)}
+        self._pairs = pairs
+        self._doubtful = doubtful
+        self._distrusted = {self.place_of[one] for one in distrusted if one in self.place_of}
+        self._former_roots = former_roots
+        present = sorted(self.place_of[edge] for edge in edges if edge in self.place_of)
+        # Those that are destinations first, so that they are computed together.
+        self._edges = present
+        others = (place for place in range(len(self.switches)) if place not in set(present))
+        self._order = [*present, *others]
+        self._rank = {place: rank for rank, place in enumerate(self._order)}
+        # Without links all are gone.
+        self._roots: tuple[int, ...] = tuple(sorted(set(former_roots)))
+        self.spent = 0.0
+        self._root_of: tuple[int, ...] = ()
+        self._weights: dict[int, _Array] = {}
+        self._chosen: dict[tuple[int, int], dict[int, NDArray[np.int32]]] = {}
+        self._is_prepared = not pairs
+        self._steps = self._prepare()
+
+    def prepare(self) -> bool:
+        """Go one step further; returns whether all is prepared."""
+        if not self._is_prepared and next(self._steps, None) is None:
+            self._is_prepared = True
+        return self._is_prepared
+
+    def close(self) -> None:
+        """It is not wanted any more."""
+        self._steps.close()
+
+    def advance(self, destination: int) -> bool:
+        """Go one step further towards the paths to a destination; returns whether they are
+        known."""
+        self._finish()
+        if destination in self.place_of:
+            group = self._column(destination)[0]
+            for root in set(self._root_of):
+                if (root, group) not in self._chosen:
+                    self._chosen[root, group] = self._choose(root, group)
+                    return False
+        return True
 
     @property
-    def switches(self) -> Collection[int]:
-        """The switches that have links."""
-        return self._graph.nodes
+    def roots(self) -> tuple[int, ...]:
+        self._finish()
+        return self._roots
+
+    @property
+    def root_of(self) -> tuple[int, ...]:
+        """The root of each path id; empty without links."""
+        self._finish()
+        return self._root_of
+
+    def next_hops(self, destination: int) -> NDArray[np.int32]:
+        """The ports towards a destination: a row for each path id, in each a column for each of
+        `switches`; 0 at the destination itself, and where it cannot be reached."""
+        self._finish()
+        ports = np.zeros((N_PATH_IDS, len(self.switches)), np.int32)
+        if destination in self.place_of:
+            for path_id in range(N_PATH_IDS):
+                ports[path_id] = self._row(destination, path_id)
+        return ports
+
+    def next_port(self, switch: int, destination: int, path_id: int) -> int | None:
+        """The port of a switch towards a destination; None if it cannot be reached from there, or
+        is the switch itself."""
+        self._finish()
+        if switch not in self.place_of or destination not in self.place_of:
+            return None
+        return int(self._row(destination, path_id)[self.place_of[switch]]) or None
 
     def next_ports(self, destination: int, path_id: int) -> dict[int, int]:
         """The port towards `destination` of every other switch that reaches it."""
-        key = destination, path_id
-        if key not in self._next:
-            self._next[key] = self._find(destination, path_id)
-        return self._next[key]
-
-    def _find(self, destination: int, path_id: int) -> dict[int, int]:
-        if destination not in self._graph:
+        self._finish()
+        if destination not in self.place_of:
             return {}
-        root = self.root_of[path_id]
-        ways = self._ways.get((destination, root))
-        if ways is None:
-            ways = self._ways[destination, root] = _EqualCostPaths(self._graph, destination, root)
-        return {
-            switch: _port(self._graph[switch][parent]["links"], switch, path_id)
-            for switch, parent in ways.parents(path_id).items()
-        }
+        row = self._row(destination, path_id).tolist()
+        return {switch: port for switch, port in zip(self.switches, row, strict=True) if port}
 
-    def _weigh(self, root: int, distrusted: Collection[int]) -> None:
-        away = nx.single_source_shortest_path_length(self._graph, root)
-        # Not by `edges`: its view and the graph would refer to each other, and such cycles are
-        # collected once in an hour only.
-        for a, others in self._graph.adjacency():
-            for b, edge in others.items():
-                edge[str(root)] = (
-                    _HOP
-                    + _NEAR * (min(away.get(a, _FAR), _FAR) + min(away.get(b, _FAR), _FAR))
-                    + _DISTRUST * ((a in distrusted) + (b in distrusted) + edge["doubtful"])
-                )
+    # Preparation
 
+    def _finish(self) -> None:
+        while not self.prepare():
+            pass
 
-class _EqualCostPaths:
-    """The equally good paths to a destination for the path ids of one root."""
+    def _prepare(self) -> Generator[int]:
+        """Each step takes a few milliseconds in a large fabric."""
+        self._lay_out()
+        yield 1
+        steps = self._find_roots()
+        for _ in steps:
+            yield 1
+        for root in set(self._root_of):
+            self._weights[root] = self._weigh(root)
+            yield 1
 
-    def __init__(self, graph: "nx.Graph[int]", destination: int, root: int) -> None:
-        predecessors, distances = nx.dijkstra_predecessor_and_distance(
-            graph, destination, weight=str(root)
+    def _lay_out(self) -> None:
+        """The arrays of the places."""
+        place_of = self.place_of
+        ends = np.array([(place_of[a], place_of[b]) for a, b in self._pairs], np.int64).reshape(
+            -1, 2
         )
-        # The nearest first, so that a parent is always settled before its children.
-        self._parents = {switch: predecessors[switch] for switch in distances}
-        self._ties = any(len(parents) > 1 for parents in self._parents.values())
-        self._only = {s: parents[0] for s, parents in self._parents.items() if parents}
-
-    def parents(self, path_id: int) -> dict[int, int]:
-        """For every switch the next one, with ties broken for this path id."""
-        if not self._ties:
-            return self._only
-        chosen: dict[int, int] = {}
-        drawn: dict[int, int] = {}
-        for switch, parents in self._parents.items():
-            if parents:
-                drawn[switch], chosen[switch] = min(
-                    (drawn[parent] + _draw(path_id, switch, parent), parent) for parent in parents
-                )
+        src = np.concatenate((ends[:, 0], ends[:, 1]))
+        dst = np.concatenate((ends[:, 1], ends[:, 0]))
+        order = np.lexsort((dst, src))
+        self._src, self._dst = src[order], dst[order]
+        self._starts = np.searchsorted(self._src, np.arange(len(self.switches)))
+        ports = np.empty((N_PATH_IDS, 2, len(self._pairs)), np.int32)
+        doubts = np.zeros(len(self._pairs), np.int64)
+        for i, ((low, _), links) in enumerate(self._pairs.items()):
+            doubts[i] = links[0] in self._doubtful
+            used = [link for link in links if (link in self._doubtful) == bool(doubts[i])]
+            if len(used) == 1:
+                ports[:, :, i] = _ports_from(low, used[0])
             else:
-                drawn[switch] = 0
+                drawn = (_drawn_link(used, path_id) for path_id in range(N_PATH_IDS))
+                ports[:, :, i] = [_ports_from(low, link) for link in drawn]
+        self._ports = ports.reshape(N_PATH_IDS, -1)[:, order]
+        distrusted = np.zeros(len(self.switches), np.int64)
+        distrusted[list(self._distrusted)] = 1
+        doubt = np.concatenate((doubts, doubts))[order]
+        self._penalties = doubt + distrusted[self._src] + distrusted[self._dst]
+        self._places = np.arange(len(self._src))
+        self._at_once = max(1, _PLACES_AT_ONCE // len(self._src))
+
+    def _find_roots(self) -> Iterator[int]:
+        """The trusted switches farthest from the edges, of those on shortest paths between edges;
+        and how the path ids are dealt to all roots."""
+        hops = np.full((len(self._edges), len(self.switches)), _NEVER, np.int64)
+        for begin in range(0, len(self._edges), self._at_once):
+            some = self._edges[begin : begin + self._at_once]
+            sums, _ = self._relax(some, np.ones((len(self._src), 1), np.int64))
+            hops[begin : begin + len(some)] = sums.T
+            yield 1
+        transit = set(self._edges)
+        for begin in range(0, len(self._edges), self._at_once):
+            for i in range(begin, min(begin + self._at_once, len(self._edges))):
+                between = hops[i][self._edges]
+                on_paths = (hops[i] + hops == between[:, None]) & (between[:, None] < _NEVER)
+                transit.update(np.flatnonzero(on_paths.any(axis=0)).tolist())
+            yield 1
+        candidates = transit - self._distrusted or transit or set(range(len(self.switches)))
+        if self._edges:
+            away = hops.min(axis=0)
+            farthest = max(away[place] for place in candidates)
+            candidates = {place for place in candidates if away[place] == farthest}
+        live = {self.switches[place] for place in candidates}
+        distrusted = {self.switches[place] for place in self._distrusted}
+        gone = {
+            root for root in self._former_roots if root not in self.place_of or root in distrusted
+        }
+        self._roots = tuple(sorted(live | gone))
+        self._root_of = _deal(self._roots, live)
+
+    def _weigh(self, root: int) -> _Array:
+        """What each place adds to a path, for one root."""
+        hops, _ = self._relax([self.place_of[root]], np.ones((len(self._src), 1), np.int64))
+        away = np.minimum(hops, _FAR)
+        near = away[self._src] + away[self._dst]
+        weights: _Array = _HOP + _NEAR * near + _DISTRUST * self._penalties[:, None]
+        return weights
+
+    # Paths
+
+    def _relax(self, destinations: Sequence[int], weights: _Array) -> tuple[_Array, _Array]:
+        """The sums of the least paths of all switches to each destination, and those by way of each
+        place (Bellman and Ford). `weights` are of the places, for all destinations or for each."""
+        sums = np.full((len(self.switches), len(destinations)), _NEVER, np.int64)
+        sums[list(destinations), np.arange(len(destinations))] = 0
+        while True:
+            ways = sums[self._dst]
+            ways += weights
+            self.spent += ways.size / (_PLACES_AT_ONCE * _USUAL_HOPS)
+            least = np.minimum.reduceat(ways, self._starts, axis=0)
+            np.minimum(least, sums, out=least)
+            if np.array_equal(least, sums):
+                return sums, ways
+            sums = least
+
+    def _row(self, destination: int, path_id: int) -> NDArray[np.int32]:
+        root, (group, row) = self._root_of[path_id], self._column(destination)
+        chosen = self._chosen.get((root, group))
+        if chosen is None:
+            chosen = self._chosen[root, group] = self._choose(root, group)
+        ports: NDArray[np.int32] = chosen[path_id][row]
+        return ports
+
+    def _column(self, destination: int) -> tuple[int, int]:
+        """Where the paths to a destination are: in which group, and at which place there."""
+        return divmod(self._rank[self.place_of[destination]], self._at_once)
+
+    def _choose(self, root: int, group: int) -> dict[int, NDArray[np.int32]]:
+        """The ports towards some destinations, a row for each, for each path id of a root."""
+        first = group * self._at_once
+        some = self._order[first : first + self._at_once]
+        sums, ways = self._relax(some, self._weights[root])
+        here = sums[self._src]
+        least = (ways == here) & (here < _NEVER)
+        ties = bool((np.add.reduceat(least, self._starts, axis=0, dtype=np.int32) > 1).any())
+        only = None if ties else self._first(least)
+        chosen = {}
+        for path_id in (i for i, other in enumerate(self._root_of) if other == root):
+            places = self._first(self._drawn(some, least, path_id)) if only is None else only
+            ports = np.append(self._ports[path_id], np.int32(0))
+            chosen[path_id] = np.ascontiguousarray(ports[places].T)
         return chosen
 
+    def _drawn(
+        self, some: Sequence[int], least: NDArray[np.bool_], path_id: int
+    ) -> NDArray[np.bool_]:
+        """Of the least paths, those whose draws have the least sum."""
+        switches = np.array(self.switches, np.uint64)
+        draws = _draw(path_id, switches[self._src], switches[self._dst])
+        sums, ways = self._relax(some, np.where(least, draws[:, None], _NEVER))
+        marked: NDArray[np.bool_] = least & (ways == sums[self._src])
+        return marked
 
-def _roots(graph: "nx.Graph[int]", edges: Collection[int], distrusted: Collection[int]) -> set[int]:
-    """The trusted switches farthest from the edges, of those on shortest paths between edges."""
-    present = [edge for edge in edges if edge in graph]
-    transit = set(present)
-    for edge in present:
-        away = nx.single_source_shortest_path_length(graph, edge)
-        back = [other for other in present if other in away]
-        seen = set(back)
-        while back:
-            switch = back.pop()
-            for parent in graph[switch]:
-                if away[parent] < away[switch] and parent not in seen:
-                    seen.add(parent)
-                    back.append(parent)
-        transit |= seen
-    candidates = transit.difference(distrusted) or transit or set(graph)
-    if not present:
-        return candidates
-    tiers = dict(enumerate(nx.bfs_layers(graph, present)))
-    return next(
-        roots
-        for tier in sorted(tiers, reverse=True)
-        if (roots := candidates.intersection(tiers[tier]))
-    )
+    def _first(self, marked: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """For each switch the first of its places that are marked, or one past the last place."""
+        none = len(self._src)
+        places = np.where(marked, self._places[:, None], none)
+        return np.minimum.reduceat(places, self._starts, axis=0)
 
 
 def _deal(roots: tuple[int, ...], live: Collection[int]) -> tuple[int, ...]:
@@ -171,30 +308,39 @@ def _deal(roots: tuple[int, ...], live: Collection[int]) -> tuple[int, ...]:
     return tuple(dealt)
 
 
-def _port(links: Sequence[Link], switch: int, path_id: int) -> int:
-    """The port of one of the links between two switches, the same link from either side."""
-    if len(links) == 1:
-        a, b = links[0]
-    else:
-        a, b = max(links, key=lambda link: (_draw_link(path_id, *link), link))
-    return a.port if a.switch == switch else b.port
+def _drawn_link(links: Sequence[Link], path_id: int) -> Link:
+    """One of the links between two switches, the same from either side.
+
+    Rendezvous hashing: the loss of a link moves only the path ids that used it.
+    """
+    return max(links, key=lambda link: (_draw_of_ports(path_id, *link), link))
 
 
-def _draw_link(path_id: int, a: PortId, b: PortId) -> int:
-    """Rendezvous hashing: the loss of a link moves only the path ids that used it."""
-    return _draw(path_id, _mix(a.switch) ^ a.port, _mix(b.switch) ^ b.port)
+def _ports_from(switch: int, link: Link) -> tuple[int, int]:
+    """The ports of a link, first that of this switch."""
+    a, b = link
+    return (a.port, b.port) if a.switch == switch else (b.port, a.port)
 
 
-@lru_cache(maxsize=1 << 18)
-def _draw(path_id: int, a: int, b: int) -> int:
+def _draw_of_ports(path_id: int, a: PortId, b: PortId) -> int:
+    ends = (np.array([_mix(end.switch) ^ end.port], np.uint64) for end in (a, b))
+    return int(_draw(path_id, *ends)[0])
+
+
+def _draw(path_id: int, a: NDArray[np.uint64], b: NDArray[np.uint64]) -> _Array:
     """A number of 32 bits, the same for both directions and after a restart."""
-    low, high = (a, b) if a < b else (b, a)
-    return _mix(_mix(_mix(path_id + 1) ^ low) ^ high) >> 32
+    low, high = np.minimum(a, b), np.maximum(a, b)
+    start = np.uint64(_mix(path_id + 1))
+    return (_mix_all(_mix_all(start ^ low) ^ high) >> np.uint64(32)).astype(np.int64)
 
 
 def _mix(value: int) -> int:
     """SplitMix64 (Steele, Lea and Flood, OOPSLA 2014)."""
-    value = (value + 0x9E3779B97F4A7C15) & _MASK
-    value = (value ^ value >> 30) * 0xBF58476D1CE4E5B9 & _MASK
-    value = (value ^ value >> 27) * 0x94D049BB133111EB & _MASK
-    return value ^ value >> 31
+    return int(_mix_all(np.array([value & _MASK], np.uint64))[0])
+
+
+def _mix_all(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    values = values + np.uint64(0x9E3779B97F4A7C15)
+    values = (values ^ values >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
+    values = (values ^ values >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
+    return values ^ values >> np.uint64(31)
