@@ -208,7 +208,7 @@ bench-dfcp: ## DFCP beside CUBIC and BBR over long and lossy links, its rates, a
 	@$(PREPARE) packages venv switch bpf transport
 	@$(BUILT) $(PY)/weir-experiment bench dfcp $(if $(QUICK),--quick) --out build/bench/dfcp.json
 
-bench-controller: ## the controller's figures: table and build/bench/controller.json (about 2 minutes)
+bench-controller: ## the controller's figures: table and build/bench/controller.json (about 8 minutes)
 	@$(PREPARE) packages venv
 	@$(PY)/weir-experiment bench controller --out build/bench/controller.json
 

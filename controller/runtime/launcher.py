@@ -118,6 +118,8 @@ def main(argv: list[str] | None = None) -> int:
     if argv and argv[0] != "run" and not argv[0].startswith("-"):
         return _unusable(_no_command(argv[0]))
     options = _options(argv[1:] if argv[:1] == ["run"] else argv)
+    # NumPy would start a thread for each processor, for matrices that are not there.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     prepare_ryu()
     from controller.config.errors import ConfigError
     from controller.config.reading import load
