@@ -198,7 +198,7 @@ class TestSegments:
             heard(bench, AT_LIAR, (LIAR, VICTIM), key, SYN)
             heard(bench, AT_LIAR, (LIAR, LIAR), key.reverse, SYN | ACK)
         assert len(bench.engine.flow_table) == 0
-        assert bench.engine.flow_table.counters["forged"] == 2000
+        assert bench.engine.flow_table.counters["elsewhere"] == 2000
 
     def test_nor_who_answers_in_anothers_name(self) -> None:
         bench = guarded()

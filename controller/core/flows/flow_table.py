@@ -64,10 +64,10 @@ class GlobalFlowTable:
     """All TCP connections of the fabric; only established ones count, unless they are dormant.
 
     `counters` counts what did not become a connection, by reason: half-open ones that were given
-    up, forged answers and ends, and what was in excess of the `per_host` connections that one host
+    up; SYNs, answers and ends that came from elsewhere than an end of their connection, of the far
+    side of a router or forged; and what was in excess of the `per_host` connections that one host
     may open. `treat` is called once for each new connection, if there is a policy; a connection
-    keeps its treatment. `together` tells whether two Ethernet addresses are at the same port: an
-    answer and an end are believed only if they come from there.
+    keeps its treatment. `together` tells whether two Ethernet addresses are at the same port.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class GlobalFlowTable:
         together: Callable[[bytes, bytes], bool] = operator.eq,
         per_host: int = CONNECTIONS_PER_HOST,
     ) -> None:
-        self.counters: Counter[Literal["flooded", "unanswered", "orphaned", "forged", "excess"]] = (
+        self.counters: Counter[Literal["flooded", "unanswered", "orphaned", "elsewhere", "excess"]] = (
             Counter()
         )
         self.per_host = per_host
@@ -203,7 +203,7 @@ class GlobalFlowTable:
                     half = half_open.get(key)
                     if half is not None:
                         if not self._answers(half, segment):
-                            self.counters["forged"] += 1
+                            self.counters["elsewhere"] += 1
                             continue
                         del half_open[key]
                         if half[3] != _BOTH_FINISHED:
@@ -218,7 +218,7 @@ class GlobalFlowTable:
                     self._finish_half(segment)
                     continue
                 if not self._is_from(segment, connection):
-                    self.counters["forged"] += 1
+                    self.counters["elsewhere"] += 1
                     continue
                 connection.finished |= (
                     FINISHED_INITIATOR if key == connection.key else FINISHED_RESPONDER
@@ -241,7 +241,7 @@ class GlobalFlowTable:
             if known.key == key and known.initial_sequence == segment[4]:
                 return
             if not self._is_from(segment, known):
-                self.counters["forged"] += 1
+                self.counters["elsewhere"] += 1
                 return
             self.remove(known)
             changes.append((ConnectionEvent.REPLACED, known))
@@ -249,7 +249,7 @@ class GlobalFlowTable:
         crossing, repeated = half_open.get(key), half_open.get(answer_key)
         for half in (crossing, repeated):
             if half is not None and not self._is_of_half(segment, half):
-                self.counters["forged"] += 1
+                self.counters["elsewhere"] += 1
                 return
         if crossing is not None and crossing[3] != _BOTH_FINISHED:
             # RFC 9293 section 3.5, simultaneous open: the sender of the first SYN is the initiator.
@@ -263,7 +263,7 @@ class GlobalFlowTable:
                 if self._answers(half, early[0]):
                     self._open(half, early[0], now_ns, changes)
                     return
-                self.counters["forged"] += 1
+                self.counters["elsewhere"] += 1
         half_open.pop(key, None)
         half_open.pop(answer_key, None)
         half_open[answer_key] = (segment, now_ns, repeated is None, 0)
@@ -400,7 +400,7 @@ class GlobalFlowTable:
             for halves in (self._half_open, self._early_answers):
                 half = halves.get(key) or halves.get(answer_key)
                 if half is not None and not self._is_of_half(segment, half):
-                    self.counters["forged"] += 1
+                    self.counters["elsewhere"] += 1
                     return
             if answer_key in self._half_open:
                 # The initiator's: the SYN-ACK may still come, from another switch.
@@ -413,7 +413,7 @@ class GlobalFlowTable:
         if connection is None:
             return
         if not self._is_from(segment, connection):
-            self.counters["forged"] += 1
+            self.counters["elsewhere"] += 1
             return
         self.remove(connection)
         changes.append((ConnectionEvent.RESET, connection))
