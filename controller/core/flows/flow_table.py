@@ -78,9 +78,9 @@ class GlobalFlowTable:
         together: Callable[[bytes, bytes], bool] = operator.eq,
         per_host: int = CONNECTIONS_PER_HOST,
     ) -> None:
-        self.counters: Counter[Literal["flooded", "unanswered", "orphaned", "elsewhere", "excess"]] = (
-            Counter()
-        )
+        self.counters: Counter[
+            Literal["flooded", "unanswered", "orphaned", "elsewhere", "excess"]
+        ] = Counter()
         self.per_host = per_host
         self._together = together
         self._opened_by: Counter[bytes] = Counter()
