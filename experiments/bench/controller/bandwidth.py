@@ -1,7 +1,8 @@
 """The available bandwidth that the controller reports, compared with the true one and with iperf3.
 
-Two switches are joined by 100 Mb/s and carry random background loads of UDP, constant, Poisson or
-in bursts, from 10 to 90 Mb/s. Under each load the controller is asked five times, a second apart.
+Two switches are joined by 100 Mb/s, as are hosts. Random background loads of UDP, constant, Poisson
+or in bursts, from 10 to 90 Mb/s, are on the link between the switches, or, every other one, on that
+of the sender, to a host of the same switch. Under each load the controller is asked five times, a second apart.
 ``bound_held`` is the share of answers for which the mean of the second after was within the stated
 error (answers under one load are not independent). Then iperf3 sends by TCP Reno for some seconds:
 ``iperf3_ratio`` is its rate, in frames, over the last answer, ``agreed`` the share of loads where
@@ -58,7 +59,7 @@ def run(progress: Callable[[str], None], *, loads: int = _LOADS, seed: int = 1) 
     for trial in trials:
         last = trial["answers"][-1]
         progress(
-            f"{trial['pattern']:8} {trial['load_mbps']:4.1f} Mb/s: available "
+            f"{trial['pattern']:8} {trial['load_mbps']:4.1f} Mb/s {trial['on']}: available "
             f"{last['available_mbps']:.2f} +- {last['error_mbps']:.2f}, "
             f"was {last['true_mbps']:.2f}, iperf3 got {trial['iperf3_mbps']:.2f}"
         )
@@ -66,6 +67,9 @@ def run(progress: Callable[[str], None], *, loads: int = _LOADS, seed: int = 1) 
     off = [abs(answer["available_mbps"] - answer["true_mbps"]) for answer in answers]
     held = sum(miss <= answer["error_mbps"] for miss, answer in zip(off, answers, strict=True))
     ratios = [trial["iperf3_mbps"] / trial["answers"][-1]["available_mbps"] for trial in trials]
+    of_senders = [
+        ratio for ratio, trial in zip(ratios, trials, strict=True) if trial["on"] == "of the sender"
+    ]
     figures = {
         **counted,
         "bandwidth_off_mean_mbps": sum(off) / len(off),
@@ -77,7 +81,11 @@ def run(progress: Callable[[str], None], *, loads: int = _LOADS, seed: int = 1) 
         "bandwidth_iperf3_ratio_mean": sum(ratios) / len(ratios),
         "bandwidth_iperf3_ratio_most": max(ratios),
         "bandwidth_iperf3_agreed": sum(abs(r - 1) <= _AGREED for r in ratios) / len(ratios),
+        "bandwidth_loaded_senders": len(of_senders),
     }
+    if of_senders:
+        agreed = sum(abs(ratio - 1) <= _AGREED for ratio in of_senders)
+        figures["bandwidth_loaded_senders_agreed"] = agreed / len(of_senders)
     if len(trials) < loads:
         raise Incomplete(figures, [f"{loads - len(trials)} loads"])
     return figures
@@ -104,12 +112,16 @@ def measure(loads: int, seed: int) -> dict[str, Any]:
             pattern = rng.choice(PATTERNS)
             rate_bps = rng.uniform(_LEAST_BPS, _MOST_BPS)
             name = f"{seed} {number}"
+            at_sender = bool(number % 2)
             one = until_valid(
                 void,
                 number,
                 # iperf3 takes what the load leaves.
                 partial(
-                    watched, bed, partial(_trial, bed, client, pattern, rate_bps, name), filled=True
+                    watched,
+                    bed,
+                    partial(_trial, bed, client, pattern, rate_bps, name, at_sender=at_sender),
+                    filled=not at_sender,
                 ),
             )
             if not one.void:
@@ -117,9 +129,11 @@ def measure(loads: int, seed: int) -> dict[str, Any]:
     return {"trials": trials, "void_runs": void.counts.total()}
 
 
-def _trial(bed: Bed, client: Client, pattern: str, rate_bps: float, seed: str) -> dict[str, Any]:
-    """Try one load. It goes from h1 to r2, the probe from b1 to r1."""
-    names = ("h1", "r2", "b1", "r1")
+def _trial(
+    bed: Bed, client: Client, pattern: str, rate_bps: float, seed: str, *, at_sender: bool
+) -> dict[str, Any]:
+    """Try one load. The probe goes from b1 to r1, the load from h1 to r2, or from b1 to h1."""
+    names = ("b1", "h1", "b1", "r1") if at_sender else ("h1", "r2", "b1", "r1")
     loader, sink, sender, receiver = (bed.host(name) for name in names)
     args = [f"--sender-pid={loader.pid}", f"--receiver-pid={sink.pid}", f"--to={sink.IP()}"]
     args += [f"--rate-bps={rate_bps}", f"--pattern={pattern}", f"--seed={seed}"]
@@ -151,6 +165,7 @@ def _trial(bed: Bed, client: Client, pattern: str, rate_bps: float, seed: str) -
 
     return {
         "pattern": pattern,
+        "on": "of the sender" if at_sender else "on the path",
         "load_mbps": rate_bps / 1e6,
         "answers": [answer(*one) for one in asked],
         "iperf3_mbps": iperf3_bps / 1e6,
