@@ -230,6 +230,47 @@ def test_a_fabric_without_links_or_hosts_has_no_paths() -> None:
     assert Trees(wiring.links, ()).next_ports(wiring.edges[0], 3)
 
 
+@given(wirings(), st.data())
+def test_what_is_taken_from_former_trees_is_what_they_would_be_anew(
+    wiring: Wiring, data: st.DataObject
+) -> None:
+    """Links come and go, switches and links are distrusted, step after step."""
+    some = st.sets(st.sampled_from(wiring.links)) if wiring.links else st.just(set())
+    switches = sorted({end.switch for link in wiring.links for end in link})
+    former = None
+    for _ in range(3):
+        links = [link for link in wiring.links if link not in data.draw(some)]
+        doubtful = data.draw(some) & set(links)
+        distrusted = data.draw(st.sets(st.sampled_from(switches))) if switches else set()
+        roots = former.roots if former else ()
+        state = links, wiring.edges, distrusted, doubtful, roots
+        taken, anew = Trees(*state, former), Trees(*state)
+        assert taken.root_of == anew.root_of
+        for destination, path_id in product(switches, range(N_PATH_IDS)):
+            ports = taken.next_ports(destination, path_id)
+            assert ports == anew.next_ports(destination, path_id)
+        former = taken
+
+
+def test_a_lost_link_leaves_most_trees_as_they_were() -> None:
+    wiring = fat_tree(6)
+
+    def spent(trees: Trees) -> float:
+        """The work beyond that for the roots."""
+        while not trees.prepare():
+            pass
+        before = trees.spent
+        for edge in wiring.edges:
+            trees.next_hops(edge)
+        return trees.spent - before
+
+    former = Trees(wiring.links, wiring.edges)
+    whole = spent(former)
+    left = wiring.links[1:]
+    after = Trees(left, wiring.edges, former_roots=former.roots, former=former)
+    assert spent(after) < whole / 2
+
+
 def test_it_can_be_done_step_by_step() -> None:
     wiring = fat_tree(4)
     whole, steps = Trees(wiring.links, wiring.edges), Trees(wiring.links, wiring.edges)

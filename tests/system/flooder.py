@@ -13,7 +13,9 @@ import sys
 import time
 
 ETH_ARP, ETH_IPV4 = 0x0806, 0x0800
-SYN, PSH_ACK = 0x02, 0x18
+SYN, RST, SYN_ACK, PSH_ACK = 0x02, 0x04, 0x12, 0x18
+# Of the programs that the reads of these tests are from.
+SERVICE = 5000
 N_FRAMES = 32_768
 BATCH = 128
 
@@ -50,6 +52,37 @@ def requests(ends: tuple[bytes, bytes, bytes, bytes], n: int) -> list[bytes]:
     expects little of one that has not answered before."""
     pairs = ((1024 + number, 10_000 + number) for number in range(n))
     return [_ip(ends, 6, _tcp(pair, 1, PSH_ACK, b"?" * 100)) for pair in pairs]
+
+
+def macs(ends: tuple[bytes, bytes, bytes, bytes], n: int) -> list[bytes]:
+    """SYNs from as many Ethernet addresses, which nobody has."""
+    _, src, dst_mac, dst = ends
+    forged = (bytes([2, 0xEE, *number.to_bytes(4, "big")]) for number in range(n))
+    return [_ip((mac, src, dst_mac, dst), 6, _tcp((1, 1), 1, SYN, b"")) for mac in forged]
+
+
+def pairs(ends: tuple[bytes, bytes, bytes, bytes], n: int) -> list[bytes]:
+    """SYNs to a host, each with an answer in its name."""
+    src_mac, src, _, dst = ends
+    frames = []
+    for number in range(n // 2):
+        here = 1024 + number
+        frames.append(_ip(ends, 6, _tcp((here, SERVICE + 1), number, SYN, b"")))
+        answer = src_mac, dst, src_mac, src
+        frames.append(_ip(answer, 6, _tcp((SERVICE + 1, here), number, SYN_ACK, b"")))
+    return frames
+
+
+def resets(ends: tuple[bytes, bytes, bytes, bytes], _n: int) -> list[bytes]:
+    """RSTs of whatever connections there may be; their sequence numbers are wrong."""
+    return [_ip(ends, 6, _tcp((port, SERVICE), 1, RST, b"")) for port in range(32_768, 61_000)]
+
+
+def claims(ends: tuple[bytes, bytes, bytes, bytes], _n: int) -> list[bytes]:
+    """ARP in the name of another host: it is here now."""
+    _, _, mac, address = ends
+    said = struct.pack("!HHBBH", 1, ETH_IPV4, 6, 4, 1) + mac + address + bytes(6) + address
+    return [b"\xff" * 6 + mac + ETH_ARP.to_bytes(2, "big") + said]
 
 
 def datagrams(ends: tuple[bytes, bytes, bytes, bytes], _n: int) -> list[bytes]:
@@ -125,7 +158,10 @@ def main() -> None:
         bytes.fromhex(dst_mac.replace(":", "")),
         socket.inet_aton(dst),
     )
-    kinds = {"syn": syns, "arp": arps, "request": requests, "datagram": datagrams}
+    kinds = {
+        **{"syn": syns, "arp": arps, "request": requests, "datagram": datagrams},
+        **{"macs": macs, "pairs": pairs, "resets": resets, "claims": claims},
+    }
     flood(device, kinds[kind](packed, N_FRAMES), int(rate_pps))
 
 

@@ -87,10 +87,12 @@ class Flood:
 
 
 @contextmanager
-def flood(kind: str, source: Host, target: Host, per_s: int, address: str = "") -> Iterator[Flood]:
+def flood(
+    kind: str, source: Host, target: Host, per_s: int, address: str = "", claimed: str = ""
+) -> Iterator[Flood]:
     """A host sends nothing else until the end of the block, to another one or, with an `address`,
-    to nobody there."""
-    ends = (source.MAC(), source.IP(), target.MAC(), address or target.IP())
+    to nobody there; from its own IP address or the `claimed` one."""
+    ends = (source.MAC(), claimed or source.IP(), target.MAC(), address or target.IP())
     script = Path(__file__).with_name("flooder.py")
     flooder = source.popen(
         [sys.executable, str(script), kind, str(source.defaultIntf()), str(per_s), *ends],

@@ -370,6 +370,7 @@ class Fabric:
                 frozenset(self._distrusted),
                 self._links.doubtful,
                 self._trees.roots,
+                self._trees,
             )
         elif self._coming.prepare():
             self._trees, self._trees_version = self._coming, self._coming_version

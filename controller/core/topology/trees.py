@@ -20,6 +20,7 @@ in the order of the switches that send.
 
 from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,12 +44,22 @@ _USUAL_HOPS = 10
 _Array = NDArray[np.int64]
 
 
+class _Tree(NamedTuple):
+    """The paths to some destinations for one root: the sums of weights by switch, which places are
+    on a least path, and for each path id the ports, a row for each destination."""
+
+    sums: _Array
+    least: NDArray[np.bool_]
+    ports: dict[int, NDArray[np.int32]]
+
+
 class Trees:
     """The paths of one state of the fabric.
 
     `edges` are the switches that hosts are, or may be, at. Paths avoid `distrusted` switches and
     `doubtful` links where they can. `former_roots`, of an earlier state, keep their place when path
-    ids are dealt although they are gone, so that only their own path ids move.
+    ids are dealt although they are gone, so that only their own path ids move. What a change of
+    links has left as it was is taken from the `former` trees.
 
     Who has others waiting calls `prepare` until it returns True, and then `advance` for each
     destination; each call takes a few milliseconds in a large fabric. Others need not care. `spent`
@@ -62,6 +73,7 @@ class Trees:
         distrusted: Collection[int] = (),
         doubtful: Collection[Link] = (),
         former_roots: Collection[int] = (),
+        former: "Trees | None" = None,
     ) -> None:
         pairs: dict[tuple[int, int], list[Link]] = {}
         # The doubtful ones last, so that they are not used where there are parallel links.
@@ -86,7 +98,13 @@ class Trees:
         self.spent = 0.0
         self._root_of: tuple[int, ...] = ()
         self._weights: dict[int, _Array] = {}
-        self._chosen: dict[tuple[int, int], dict[int, NDArray[np.int32]]] = {}
+        self._trees: dict[tuple[int, int], _Tree] = {}  # By root and group.
+        self._former = former
+        if former is not None:
+            former._former = None
+        # By root, the places of the former trees that are gone or have become worse, and those
+        # of these that have come or become better.
+        self._changes: dict[int, tuple[_Array, _Array]] = {}
         self._is_prepared = not pairs
         self._steps = self._prepare()
 
@@ -107,8 +125,8 @@ class Trees:
         if destination in self.place_of:
             group = self._column(destination)[0]
             for root in set(self._root_of):
-                if (root, group) not in self._chosen:
-                    self._chosen[root, group] = self._choose(root, group)
+                if (root, group) not in self._trees and not self._reuse(root, group):
+                    self._trees[root, group] = self._compute(root, group)
                     return False
         return True
 
@@ -165,6 +183,9 @@ class Trees:
         for root in set(self._root_of):
             self._weights[root] = self._weigh(root)
             yield 1
+        if self._former is not None:
+            self._compare(self._former)
+        yield 1
 
     def _lay_out(self) -> None:
         """The arrays of the places."""
@@ -251,18 +272,20 @@ class Trees:
 
     def _row(self, destination: int, path_id: int) -> NDArray[np.int32]:
         root, (group, row) = self._root_of[path_id], self._column(destination)
-        chosen = self._chosen.get((root, group))
-        if chosen is None:
-            chosen = self._chosen[root, group] = self._choose(root, group)
-        ports: NDArray[np.int32] = chosen[path_id][row]
+        if (root, group) not in self._trees and not self._reuse(root, group):
+            self._trees[root, group] = self._compute(root, group)
+        ports: NDArray[np.int32] = self._trees[root, group].ports[path_id][row]
         return ports
 
     def _column(self, destination: int) -> tuple[int, int]:
         """Where the paths to a destination are: in which group, and at which place there."""
         return divmod(self._rank[self.place_of[destination]], self._at_once)
 
-    def _choose(self, root: int, group: int) -> dict[int, NDArray[np.int32]]:
-        """The ports towards some destinations, a row for each, for each path id of a root."""
+    def _path_ids(self, root: int) -> list[int]:
+        return [path_id for path_id, other in enumerate(self._root_of) if other == root]
+
+    def _compute(self, root: int, group: int) -> _Tree:
+        """The paths to a group of destinations for one root."""
         first = group * self._at_once
         some = self._order[first : first + self._at_once]
         sums, ways = self._relax(some, self._weights[root])
@@ -271,11 +294,57 @@ class Trees:
         ties = bool((np.add.reduceat(least, self._starts, axis=0, dtype=np.int32) > 1).any())
         only = None if ties else self._first(least)
         chosen = {}
-        for path_id in (i for i, other in enumerate(self._root_of) if other == root):
+        for path_id in self._path_ids(root):
             places = self._first(self._drawn(some, least, path_id)) if only is None else only
             ports = np.append(self._ports[path_id], np.int32(0))
             chosen[path_id] = np.ascontiguousarray(ports[places].T)
-        return chosen
+        return _Tree(sums, least, chosen)
+
+    # What is as it was
+
+    def _compare(self, former: "Trees") -> None:
+        """Find the places that have changed, if the former trees are of the same switches."""
+        if (former.switches, former._order) != (self.switches, self._order):
+            return
+        if former._at_once != self._at_once:
+            return
+        now, then = (one._src * len(one.switches) + one._dst for one in (self, former))
+        found = np.minimum(np.searchsorted(then, now), len(then) - 1)
+        stayed = then[found] == now
+        self._stayed, self._stayed_from = np.flatnonzero(stayed), found[stayed]
+        gone = np.ones(len(then), np.bool_)
+        gone[self._stayed_from] = False
+        rewired = (
+            self._ports[:, self._stayed] != former._ports[:, self._stayed_from]
+        ).any(axis=0)
+        for root, weights in self._weights.items():
+            if root in former._weights and former._path_ids(root) == self._path_ids(root):
+                before = former._weights[root][self._stayed_from, 0]
+                after = weights[self._stayed, 0]
+                worse, better = gone.copy(), ~stayed
+                worse[self._stayed_from] |= (after > before) | rewired
+                better[self._stayed] |= after < before
+                self._changes[root] = np.flatnonzero(worse), np.flatnonzero(better)
+
+    def _reuse(self, root: int, group: int) -> bool:
+        """Take a tree from the former ones; returns whether it is right still.
+
+        It is if no least path leads over a place that is gone or worse, and none over a place that
+        has come or is better would be as short.
+        """
+        tree = self._former._trees.get((root, group)) if self._former else None
+        if tree is None or root not in self._changes:
+            return False
+        worse, better = self._changes[root]
+        over = tree.sums[self._dst[better]] + self._weights[root][better]
+        if tree.least[worse].any() or (over <= tree.sums[self._src[better]]).any():
+            return False
+        least = np.zeros((len(self._src), tree.least.shape[1]), np.bool_)
+        least[self._stayed] = tree.least[self._stayed_from]
+        self._trees[root, group] = tree._replace(least=least)
+        return True
+
+    # Ties
 
     def _drawn(
         self, some: Sequence[int], least: NDArray[np.bool_], path_id: int
