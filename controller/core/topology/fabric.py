@@ -15,7 +15,7 @@ from controller.model.values import Port, PortId
 PORT_GRACE_NS = 250_000_000
 
 # Of links. With so many, the paths take more than a few milliseconds.
-_MANY_ENDS = 256
+_MANY_ENDS = 64
 
 
 @dataclass(slots=True)
