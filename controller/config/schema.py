@@ -88,7 +88,7 @@ class Config(Section):
                 classifier.counted_per_switch,
                 self.log.connections,
                 classifier.dormant,
-                per_host=fabric.connections_per_host,
+                per_port=fabric.connections_per_port,
             ),
             regulator=RegulatorSettings(
                 regulation.scheme,

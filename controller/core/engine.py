@@ -237,7 +237,7 @@ class Engine:
             if isinstance(entry, HostWindow):
                 self._enforcer.adopt(switch, entry, now_ns)
             if isinstance(entry, ServiceWatch) and not is_known:
-                self._connections.adopt_watch(switch, entry)
+                self._connections.adopt_watch(switch, entry, now_ns)
         if held or returns:
             self._connections.remember(held)
             for counter in over:
@@ -301,8 +301,7 @@ class Engine:
         if from_edges:
             self._connections.observe(from_edges, now_ns)
         if self._connections.watches and len(from_edges) < len(batch):
-            entered = set(map(id, from_edges))
-            inside = (segment for segment in batch if id(segment) not in entered)
+            inside = [s for s in batch if self._fabric.is_link(PortId(switch, s[0]))]
             self._connections.observe_inside(switch, inside, now_ns)
         return self._finish(now_ns)
 

@@ -1,4 +1,4 @@
-"""The event log: one JSON object a line, flushed line by line, for experiments and operators.
+"""The event log: one JSON object a line, soon after it has happened, for experiments and operators.
 
 Every line has `event`, `time_ns` (CLOCK_MONOTONIC of the controller's machine) and `wall_s`
 (seconds since 1970). Its other fields, by event; `switch` is the datapath id as a number, and ports
@@ -150,7 +150,9 @@ class EventLog:
         self._file = self._open()
         self._waiting: list[str] = []
         self._lost = 0
+        self._lost_at: dict[str, object] = {}
         self._is_due = self._is_busy = self._is_over = False
+        self._n_opened = 1
 
     @property
     def is_written(self) -> bool | None:
@@ -167,13 +169,12 @@ class EventLog:
         self.recent.add(event, fields, time_ns, wall_s)
         if not self.is_written:
             return
+        head = {"event": event, "time_ns": time_ns, "wall_s": round(wall_s, 6)}
         if len(self._waiting) >= _MOST_WAITING:
             self._lost += 1
+            self._lost_at = head
             return
-        head = {"event": event, "time_ns": time_ns, "wall_s": round(wall_s, 6)}
-        if self._lost:
-            self._waiting.append(json.dumps(head | {"event": "events_lost", "lines": self._lost}))
-            self._lost = 0
+        self._tell_lost()
         self._waiting.append(json.dumps(head | fields))
         if not self._is_due:
             self._is_due = True
@@ -184,15 +185,23 @@ class EventLog:
         error is logged."""
         if self._path:
             self._is_over = False
+            self._n_opened += 1
             self._do(self._reopen, self._reopened)
 
     def close(self) -> None:
         """Write what waits, and nothing after that."""
+        self._tell_lost()
         self._hand_over()
         self._is_over = True
         self._do(self._close, lambda _: None)
 
     # In the loop
+
+    def _tell_lost(self) -> None:
+        if self._lost:
+            told = self._lost_at | {"event": "events_lost", "lines": self._lost}
+            self._waiting.append(json.dumps(told))
+            self._lost = 0
 
     def _write_soon(self) -> None:
         self._is_due = False
@@ -202,11 +211,12 @@ class EventLog:
     def _hand_over(self) -> None:
         lines, self._waiting = self._waiting, []
         self._is_busy = True
-        self._do(lambda: self._append(lines), self._appended)
+        n_opened = self._n_opened
+        self._do(lambda: self._append(lines), lambda error: self._appended(error, n_opened))
 
-    def _appended(self, error: str | None) -> None:
+    def _appended(self, error: str | None, n_opened: int) -> None:
         self._is_busy = False
-        if error is not None and not self._is_over:
+        if error is not None and n_opened == self._n_opened and not self._is_over:
             LOG.error("the event log ends here: cannot write %s: %s", self._path, error)
             self._is_over = True
             self._waiting.clear()

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from controller.core.flows.policy import Rule, Treatment
+from controller.core.flows.connections import DORMANT_FOR_NS
+from controller.core.flows.policy import Policy, Rule, Treatment
 from controller.core.flows.relearning import RELEARN_AFTER_NS, RELEARN_FOR_NS
 from controller.model.effects import Install
 from controller.model.entries import FlowCounter, FlowWindow, HeldEntry, HostWindow, ServiceWatch
@@ -137,6 +138,14 @@ class TestDormant:
         assert bench.engine.flow_table.n_dormant == 2
         assert bench.engine.connections.counters == {"forgotten": 1}
 
+    def test_nobody_is_dormant_for_ever(self) -> None:
+        bench = fabric()
+        pool(bench)
+        bench.now_ns += DORMANT_FOR_NS
+        bench.sleep(SECOND)
+        assert bench.engine.flow_table.n_dormant == 0
+        assert bench.entries(2, ServiceWatch) == set()
+
     def test_exempt_ones_are_forgotten(self) -> None:
         bench = fabric()
         bench.engine = make_engine(
@@ -241,6 +250,59 @@ class TestAwake:
         assert bench.entries(2, FlowWindow) == own
         bench.segment(keys[1], ACK, payload_bytes=100)
         assert bench.entries(2, FlowWindow) == own
+
+    def test_what_the_operator_has_set_is_in_force_again(self) -> None:
+        bench = fabric()
+        bench.engine = make_engine(
+            connections=replace(CONNECTIONS, expiry_ns=EXPIRY),
+            policies=(Rule(Treatment.BACKGROUND, port=80),),
+        )
+        set_up(bench)
+        keys = [bench.connect(RECEIVER, SERVER)]
+        own = bench.entries(2, FlowWindow)
+        assert own
+        still(bench, keys)
+        assert bench.engine.flow_table.n_dormant == 1
+        bench.segment(keys[0], ACK, payload_bytes=100)
+        assert bench.entries(2, FlowWindow) == own
+
+    def test_a_policy_that_comes_while_it_falls_asleep(self) -> None:
+        bench = fabric()
+        keys = pool(bench, 2)
+        bench.segment(keys[0], ACK, payload_bytes=100)
+        connections = bench.engine.connections
+        connections._policy = Policy((Rule(Treatment.BACKGROUND, port=80),))
+        connections._untreated.extend(
+            bench.engine.flow_table.find(key.pack()) for key in keys  # type: ignore[arg-type]
+        )
+        bench.sleep(SECOND)
+        assert bench.engine.flow_table.n_dormant == len(connections._dormant) == 1
+        assert bench.entries(2, ServiceWatch) == {WATCH}
+
+    def test_data_that_is_read_after_the_end_brings_nothing_back(self) -> None:
+        bench = fabric()
+        keys = pool(bench, 2)
+        segments = [
+            Segment(1, SERVER.mac + RECEIVER.mac, keys[0].pack(), flags, 1, 2, payload)
+            for flags, payload in ((ACK, 24), (RST, 0))
+        ]
+        bench.do(bench.engine.segments(2, segments, bench.now_ns))
+        pushed_inside(bench, keys[0])
+        table = bench.engine.flow_table
+        assert (len(table), table.n_dormant) == (0, 1)
+        bench.sleep(3 * SECOND)
+        pushed_inside(bench, keys[0])
+        assert len(table) == 1, "later it is another one"
+
+    def test_data_that_is_read_before_the_answer_is_no_adoption(self) -> None:
+        bench = fabric()
+        pool(bench, 1)
+        key = FlowKey(RECEIVER.address, 7, SERVER.address, 80)
+        bench.segment(key, SYN)
+        bench.segment(key, ACK, payload_bytes=100)
+        bench.segment(key.reverse, SYN | ACK)
+        assert bench.engine.connections.adopted == 0
+        assert len(bench.engine.flow_table) == 1
 
     def test_a_policy_of_the_meantime_holds(self) -> None:
         bench = fabric()

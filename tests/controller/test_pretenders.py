@@ -8,6 +8,7 @@ from controller.core.hosts.port_security import (
     BACK_WITHIN_NS,
     HOLD_NS,
     QUIET_NS,
+    SILENT_FOR_NS,
     BoundHost,
     PortSecuritySettings,
     Refusal,
@@ -110,6 +111,29 @@ class TestPlaces:
             assert bench.engine.fabric.hosts[VICTIM.mac].port == AT_VICTIM
             bench.now_ns += 1
 
+    def test_who_is_held_and_silent_there_is_let_go(self) -> None:
+        bench = guarded()
+        says(bench, AT_LIAR, VICTIM.mac, VICTIM.address)
+        says(bench, AT_VICTIM, VICTIM.mac, VICTIM.address)
+        bench.now_ns += 10 * SECOND
+        # Now it does move, and its hold lasts a minute.
+        elsewhere = PortId(1, 39)
+        asked = []
+        for _ in range(8):
+            says(bench, elsewhere, VICTIM.mac, VICTIM.address)
+            asked += probes(bench.sleep(SECOND))
+        assert asked[0] == (AT_VICTIM, VICTIM.mac, VICTIM.address)
+        assert bench.engine.fabric.hosts[VICTIM.mac].port == elsewhere
+
+    def test_two_pretenders_are_held_off_as_one(self) -> None:
+        bench = guarded()
+        says(bench, AT_LIAR, VICTIM.mac, VICTIM.address)
+        says(bench, PortId(1, 39), VICTIM.mac, VICTIM.address)
+        says(bench, AT_VICTIM, VICTIM.mac, VICTIM.address)
+        for port in (AT_LIAR, PortId(1, 39)):
+            says(bench, port, VICTIM.mac, VICTIM.address)
+        assert bench.engine.fabric.hosts[VICTIM.mac].port == AT_VICTIM
+
     def test_it_may_move_on_later(self) -> None:
         bench = guarded()
         says(bench, AT_LIAR, VICTIM.mac, VICTIM.address)
@@ -177,6 +201,16 @@ class TestBounds:
             says(bench, AT_LIAR, LIAR.mac, b"\x0b\0" + number.to_bytes(2, "big"))
         assert bench.engine.fabric.n_addresses_at(AT_LIAR) == 50
 
+    def test_whoever_cannot_be_asked_for_makes_room_in_the_end(self) -> None:
+        bench = guarded(hosts_per_port=2)
+        # Its address is another's now.
+        says(bench, AT_LIAR, Host(201).mac, VICTIM.address)
+        says(bench, AT_VICTIM, Host(202).mac, VICTIM.address)
+        bench.now_ns += SILENT_FOR_NS + BACK_WITHIN_NS
+        says(bench, AT_LIAR, Host(203).mac, Host(203).address)
+        assert Host(201).mac not in bench.engine.fabric.hosts
+        assert Host(203).mac in bench.engine.fabric.hosts
+
     def test_others_have_their_own(self) -> None:
         bench = guarded(hosts_per_port=1)
         says(bench, AT_LIAR, Host(201).mac, Host(201).address)
@@ -228,6 +262,52 @@ class TestSegments:
         heard(bench, AT_VICTIM, (VICTIM, OTHER), GOOD.reverse, SYN | ACK)
         assert len(bench.engine.flow_table) == 1
 
+    def test_nor_does_it_help_to_seem_to_move_there(self) -> None:
+        bench = guarded()
+        bench.connect(OTHER, VICTIM, 7)
+        for flags in (RST, FIN, RST):
+            heard(bench, AT_LIAR, (VICTIM, OTHER), GOOD.reverse, flags)
+        assert len(bench.engine.flow_table) == 1
+
+    def test_whoever_has_the_address_takes_its_connections_back(self) -> None:
+        """Two hosts of the liar have made a connection of its four numbers."""
+        bench = guarded()
+        accomplice = Host(201)
+        bench.place(accomplice, PortId(1, 39))
+        heard(bench, AT_LIAR, (LIAR, accomplice), GOOD, SYN)
+        heard(bench, PortId(1, 39), (accomplice, LIAR), GOOD.reverse, SYN | ACK)
+        assert len(bench.engine.flow_table) == 0, "the address is known to be another's"
+        heard(bench, AT_LIAR, (LIAR, VICTIM), GOOD, SYN)
+        bench.connect(OTHER, VICTIM, 7)
+        table = bench.engine.flow_table
+        assert [flow.pair.initiator_mac for flow in table.connections] == [OTHER.mac]
+
+    def test_data_in_anothers_name_is_not_adopted(self) -> None:
+        bench = guarded()
+        bench.engine.connections.relearning.add(1)
+        heard(bench, AT_LIAR, (LIAR, VICTIM), GOOD, ACK, payload_bytes=100)
+        assert len(bench.engine.flow_table) == 0
+        heard(bench, PortId(1, 3), (OTHER, VICTIM), GOOD, ACK, payload_bytes=100)
+        assert len(bench.engine.flow_table) == 1
+
+    def test_an_answer_that_nobody_asked_for_is_not_adopted(self) -> None:
+        bench = guarded()
+        for port in range(1, 100):
+            key = FlowKey(b"\x0b\0\0\x01", port, LIAR.address, 80)
+            heard(bench, AT_LIAR, (LIAR, VICTIM), key.reverse, SYN | ACK)
+        bench.sleep(3 * SECOND)
+        assert len(bench.engine.flow_table) == 0
+
+    def test_from_outside_an_answer_may_come_by_another_router(self) -> None:
+        bench = guarded()
+        out, back = Host(201), Host(202)
+        bench.place(out, PortId(1, 38))
+        bench.place(back, PortId(1, 39))
+        key = FlowKey(OTHER.address, 7, b"\x08\x08\x08\x08", 80)
+        heard(bench, PortId(1, 3), (OTHER, out), key, SYN)
+        heard(bench, PortId(1, 39), (back, OTHER), key.reverse, SYN | ACK)
+        assert len(bench.engine.flow_table) == 1
+
     def test_a_router_may_answer_by_another_address_than_it_was_asked(self) -> None:
         """VRRP: frames go to the virtual router's address, and come from the real one's."""
         bench = guarded()
@@ -241,9 +321,9 @@ class TestSegments:
         heard(bench, PortId(1, 39), (real, OTHER), key.reverse, RST)
         assert len(bench.engine.flow_table) == 0
 
-    def test_a_host_opens_so_many_connections(self) -> None:
+    def test_the_hosts_of_a_port_open_so_many_connections(self) -> None:
         bench = star()
-        bench.engine = make_engine(connections=replace(CONNECTIONS, per_host=100))
+        bench.engine = make_engine(connections=replace(CONNECTIONS, per_port=100))
         bench.switch_up(1)
         bench.now_ns += SECOND
         for host, port in list(bench.places.items()):

@@ -59,8 +59,10 @@ class FabricSection(Section):
     addresses_per_port: int = Field(
         default=4096, ge=1, description="how many IP addresses the hosts behind one port have"
     )
-    connections_per_host: int = Field(
-        default=100_000, ge=1, description="how many connections of one host are known"
+    connections_per_port: int = Field(
+        default=500_000,
+        ge=1,
+        description="how many connections that hosts behind one port have opened are known",
     )
     host_moves: bool = Field(
         default=True,

@@ -20,6 +20,8 @@ from controller.model.values import FlowClass, PortId
 # Beyond a router there may be millions of hosts, and whoever wants to can pretend to be one.
 OUTSIDE_PER_PORT = 1024
 FLOW_WINDOWS_PER_SWITCH = 32_768
+# It takes as long as there are outside hosts.
+_PRUNED_EVERY = 1024
 
 
 class Enforcer:
@@ -161,7 +163,7 @@ class Enforcer:
     def apply(self, lane: Lane, connection: Connection) -> None:
         """Give a flow entries of its own, if its class or its scale needs them."""
         if lane.odd_scale and not any(
-            (peer.members or peer.dormant) and not peer.odd_scale
+            peer.members and not peer.odd_scale
             for peer in self._lanes.get(lane.dst, ())
         ):
             self._rescale(lane)
@@ -227,7 +229,7 @@ class Enforcer:
         if port_id in self._host_ports.get(address, ()) or self._is_inside(address):
             return True
         outside = self._outside_at.setdefault(port_id, set())
-        if len(outside) >= self._outside_per_port:
+        if len(outside) >= self._outside_per_port and self.refused % _PRUNED_EVERY == 0:
             outside.difference_update([other for other in outside if self._is_inside(other)])
         if len(outside) >= self._outside_per_port:
             self.refused += 1

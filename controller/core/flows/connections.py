@@ -7,6 +7,7 @@ how large windows are: that follows from the counts of the ports.
 from collections import Counter, deque
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Protocol
 
 from controller.core.desired.tables import Tables
@@ -14,7 +15,7 @@ from controller.core.flows.channel_history import ChannelHistory
 from controller.core.flows.counting import Counting, CountingSettings
 from controller.core.flows.dormant import DormantConnections
 from controller.core.flows.flow_table import (
-    CONNECTIONS_PER_HOST,
+    CONNECTIONS_PER_PORT,
     ConnectionEvent,
     GlobalFlowTable,
 )
@@ -35,22 +36,28 @@ from controller.model.flow import (
     SegmentFields,
     reverse,
 )
+from controller.model.values import FlowClass
 
 ADOPTED_MSS_BYTES = 1460
 _TREATED_PER_TURN = 4096
+_FORGOTTEN_PER_TURN = 1024
+# What is copied up of a connection may be read after its end, from another switch.
+_JUST_CLOSED_NS = 2 * 10**9
+# No pool is that old.
+DORMANT_FOR_NS = 30 * 86_400 * 10**9
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionSettings(CountingSettings):
     """A connection that is idle for long is dormant. Of dormant ones, those for longest are
     forgotten if there are more than `dormant`; no switch watches for more than `watches_per_switch`
-    services. No host may open more than `per_host` connections. With `log`, every connection is in
+    services. Hosts at one port may open `per_port` connections. With `log`, every connection is in
     the event log."""
 
     log: bool = False
     dormant: int = 1_000_000
     watches_per_switch: int = 4096
-    per_host: int = CONNECTIONS_PER_HOST
+    per_port: int = CONNECTIONS_PER_PORT
 
 
 class WindowEntries(Protocol):
@@ -94,7 +101,9 @@ class Connections:
         self.table = GlobalFlowTable(
             treat=policy.treatment if policy else None,
             together=fabric.together,
-            per_host=settings.per_host,
+            owns=fabric.owns,
+            charge=fabric.port_of,
+            per_port=settings.per_port,
         )
         self.opened = self.adopted = self.woken = 0
         self.counters: Counter[str] = Counter()
@@ -109,12 +118,13 @@ class Connections:
         self._counting = Counting(self.table, tables, settings, self._reclassified)
         self._policy = policy
         self._untreated: deque[Connection] = deque()
+        self._just_closed: dict[bytes, int] = {}  # The first closed first.
         self._channel_history = ChannelHistory()
 
     def reconfigure(self, settings: ConnectionSettings, now_ns: int) -> None:
         """Use these settings from now on."""
         self._settings = settings
-        self.table.per_host = settings.per_host
+        self.table.per_port = settings.per_port
         self._counting.reconfigure(settings, now_ns)
 
     def set_policy(self, policy: Policy, now_ns: int) -> None:
@@ -150,10 +160,8 @@ class Connections:
             self._learn(stray, now_ns)
 
     def observe_inside(self, switch: int, segments: Iterable[SegmentFields], now_ns: int) -> None:
-        """Copied segments that entered this switch from another one.
-
-        Whoever sends them is copied up there, but for data of dormant connections.
-        """
+        """Copied segments that entered this switch from another one: data of services that it
+        watches for dormant connections."""
         for segment in segments:
             key, flags, payload = segment[2], segment[3], segment[6]
             if payload and not flags & (SYN | FIN | RST) and self._dormant.is_watched(switch, key):
@@ -169,10 +177,15 @@ class Connections:
         a dead connection's last.)"""
         _, macs, key, *_, path_id = segment
         connection = self.table.find(key)
-        if connection is None:
+        if connection is not None:
+            if connection.dormant and self.table.is_from(segment, connection):
+                self._wake(connection, now_ns)
+        elif (
+            not self.table.is_opening(key)
+            and key not in self._just_closed
+            and self._fabric.owns(macs[6:], FlowKey.unpack(key).src) is not False
+        ):
             self._adopt(key, (macs[6:], macs[:6]), self._known_scales(key), path_id, now_ns)
-        elif connection.dormant:
-            self._wake(connection, now_ns)
 
     def read(self, switch: int, readings: Iterable[Reading], more: bool, now_ns: int) -> None:
         """A part of a switch's flow counters, the last unless `more` follow: classify anew."""
@@ -216,7 +229,7 @@ class Connections:
         settings, table = self._settings, self.table
         return {
             "half-open connections": (table.half_open, table.half_open_limit),
-            "connections of one host": (table.most_of_one_host, settings.per_host),
+            "connections of one port": (table.most_of_one_port, settings.per_port),
             "dormant connections": (table.n_dormant, settings.dormant),
             "watches of one switch": (self._dormant.most_watches, settings.watches_per_switch),
             "counted connections of one switch": (
@@ -255,11 +268,10 @@ class Connections:
             if pair.edges:
                 self._watch_elsewhere(pair)
             for connection in [*pair.dormant, *pair.members]:
-                record = connection.record
                 if not pair.edges:
                     self._remove(connection, "lost")
-                elif record is not None and record.switches[:1] == (switch,):
-                    self._counting.move(connection, pair.edges[:1], now_ns)
+                elif connection.record is not None and switch in connection.record.switches:
+                    self._counting.move(connection, now_ns)
 
     def forget_switch(self, switch: int) -> None:
         """Forget a switch that was given up."""
@@ -271,27 +283,28 @@ class Connections:
     def reroute(self, hosts: set[bytes], now_ns: int) -> None:
         """The paths of these hosts may have changed."""
         for pair in {pair for mac in hosts for pair in self.table.pairs_of(mac)}:
-            before = pair.edges[:1]
+            before = pair.edges
             self.routes.route(pair)
             self._watch_elsewhere(pair)
-            switch = pair.edges[:1]
-            if switch and switch != before:
+            if pair.edges != before:
                 for connection in pair.members:
-                    self._counting.move(connection, switch, now_ns)
+                    self._counting.move(connection, now_ns)
 
     def remember(self, held: Iterable[HeldEntry]) -> None:
         """What a switch held when it connected may stand for connections that are not known."""
         self._surviving.remember(held)
 
-    def adopt_watch(self, switch: int, watch: ServiceWatch) -> None:
+    def adopt_watch(self, switch: int, watch: ServiceWatch, now_ns: int) -> None:
         """A switch has watched for dormant connections since before this controller was there."""
-        self._dormant.adopt(switch, watch)
+        self._forget(self._dormant.adopt(switch, watch, now_ns))
 
     def tend(self, now_ns: int) -> None:
         """Remove expired state; adopt connections of which only the SYN-ACK was seen."""
         for answer, finished in self.table.expire(now_ns):
             key = reverse(answer.key)
-            if self.table.find(key) is None:
+            # Whoever has not got the address has not asked for it.
+            has_asked = self._fabric.owns(answer.macs[:6], FlowKey.unpack(key).src)
+            if self.table.find(key) is None and has_asked:
                 # RFC 7323 section 2.2: the option is in a SYN-ACK only if it was in the SYN.
                 scaled = answer.window_scale is not None
                 _, ours = self._known_scales(key)
@@ -303,11 +316,18 @@ class Connections:
             for lane in pair.lanes:
                 self._window_entries.leave(lane, now_ns)
         self._window_entries.forget_unused(
-            now_ns - self._settings.expiry_ns, self._dormant.adopted_addresses()
+            now_ns - self._settings.expiry_ns, self._dormant.adopted_addresses
         )
         for connection in self._counting.review(now_ns):
             # If it does move something, it counts again at once.
             self._make_dormant(connection)
+        self._forget(self._dormant.since(now_ns - DORMANT_FOR_NS, _FORGOTTEN_PER_TURN))
+        self._forget_excess()
+        self._dormant.forget_adopted_before(now_ns - DORMANT_FOR_NS)
+        for key, closed_ns in list(self._just_closed.items()):
+            if closed_ns > now_ns - _JUST_CLOSED_NS:
+                break
+            del self._just_closed[key]
         self._treat_some(now_ns)
 
     def adopt_remembered(self, now_ns: int) -> None:
@@ -375,8 +395,10 @@ class Connections:
                 )
                 for known, cls in remembered
             ]
-            # While switches relearn, they copy up uncounted flows: at both ends.
-            self._counting.go_on(connection, records[0], records[1])
+            if any(known or cls is FlowClass.BACKGROUND for known, cls in remembered):
+                self._counting.go_on(connection, records[0], records[1])
+            else:
+                self._counting.adopted(connection, now_ns)
             self._apply(connection)
         self.adopted += 1
         if self._settings.log:
@@ -406,13 +428,6 @@ class Connections:
         if connection.pair.needs_own_entries:
             self._apply(connection)
 
-    def _apply_own(self, connection: Connection) -> None:
-        """Give a connection window entries of its own if it needs them as it is now, else none."""
-        if connection.pair.needs_own_entries:
-            self._apply(connection)
-        else:
-            self._window_entries.release(connection)
-
     def _apply(self, connection: Connection) -> None:
         for lane in connection.pair.lanes:
             self._window_entries.apply(lane, connection)
@@ -422,7 +437,8 @@ class Connections:
         for _ in range(min(_TREATED_PER_TURN, len(self._untreated))):
             connection = self._untreated.popleft()
             treatment = self._policy.treatment(FlowKey.unpack(connection.key))
-            if connection.established and treatment is not connection.pair.treatment:
+            is_awake = connection.established and not connection.dormant
+            if is_awake and treatment is not connection.pair.treatment:
                 self._treat_anew(connection, now_ns)
 
     def _treat_anew(self, connection: Connection, now_ns: int) -> None:
@@ -438,6 +454,7 @@ class Connections:
             connection.opened_ns,
         )
         renewed.initial_sequence = connection.initial_sequence
+        renewed.begun_ns = connection.begun_ns
         renewed.finished = connection.finished
         self.routes.route_new()
         self._apply_from_start(renewed)
@@ -450,6 +467,10 @@ class Connections:
             self.forget_remembered(FlowKey.unpack(connection.key))
         self._dormant.discard(connection)
         self._let_go(connection)
+        if self.watches or self.relearning:
+            for key in (connection.key, connection.answer_key):
+                self._just_closed.pop(key, None)
+                self._just_closed[key] = self.table.now_ns
         record = connection.record
         if self._settings.log:
             flows = (record.forward, record.reverse) if record else ()
@@ -474,21 +495,29 @@ class Connections:
         if pair.treatment is Treatment.EXEMPT:
             self._remove(connection, "expired")
             return
-        if not self._dormant.add(connection):
-            self._remove(connection, "forgotten")
-            return
         self._counting.stop(connection)
         self.table.make_dormant(connection)
+        self._forget(self._dormant.add(connection, self.table.now_ns))
         if self._settings.log:
             self._emit(Record("connection_dormant", connection.fields()))
-        # The window in the first ACKs after that must be right, too.
-        self._apply_own(connection)
-        while len(self._dormant) > self._settings.dormant:
-            self._remove(next(iter(self._dormant)), "forgotten")
+        if not pair.needs_own_entries:
+            self._window_entries.release(connection)
+        # Else the window in the first ACKs after that must be right, too.
+        self._forget_excess()
+
+    def _forget_excess(self) -> None:
+        """Forget some of the dormant connections if there are too many."""
+        excess = len(self._dormant) - self._settings.dormant
+        if excess > 0:
+            self._forget(list(islice(self._dormant, min(excess, _FORGOTTEN_PER_TURN))))
 
     def _watch_elsewhere(self, pair: HostPair) -> None:
-        for connection in self._dormant.rerouted(pair):
-            self._remove(connection, "forgotten")
+        self._forget(self._dormant.rerouted(pair))
+
+    def _forget(self, dormant: Iterable[Connection]) -> None:
+        for connection in dormant:
+            if connection.established:
+                self._remove(connection, "forgotten")
 
     def _wake(self, connection: Connection, now_ns: int) -> None:
         """A dormant connection has moved something. It counts at once, and is counted soon: flow
@@ -501,6 +530,7 @@ class Connections:
         if self._policy.treatment(FlowKey.unpack(connection.key)) is not connection.pair.treatment:
             self._treat_anew(connection, now_ns)
             return
+        self._apply_from_start(connection)
         self._counting.woken(connection)
 
     def _reclassified(self, lane: Lane, connection: Connection) -> None:

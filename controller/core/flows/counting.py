@@ -58,6 +58,7 @@ class Counting:
         self._young: deque[Connection] = deque()  # the oldest first
         self._woken: deque[Connection] = deque()
         self._uncounted: deque[Connection] = deque()
+        self._n_adopted = 0  # In this turn.
 
     def reconfigure(self, settings: CountingSettings, now_ns: int) -> None:
         """Use these settings from now on."""
@@ -80,9 +81,22 @@ class Counting:
         self._woken.append(connection)
 
     def go_on(self, connection: Connection, forward: FlowRecord, reverse: FlowRecord) -> None:
-        """Count a connection at both its ends, from where these records are."""
+        """Count a connection at both its ends, from where these records are: its switches hold
+        counters of it."""
         record = ConnectionRecord(connection.pair.edges, forward, reverse)
         self._counters.start(connection, record)
+
+    def adopted(self, connection: Connection, now_ns: int) -> None:
+        """Count a connection at both its ends, as it is copied up there: at once, or soon if there
+        are many."""
+        limit = self._settings.counted_per_switch
+        edges = connection.pair.edges
+        is_full = any(self.polling.n_counted(switch) >= limit for switch in edges)
+        if is_full or self._n_adopted >= _COUNTED_PER_TURN:
+            self._woken.append(connection)
+        else:
+            self._n_adopted += 1
+            self._start(connection, edges, now_ns)
 
     def renewed(self, connection: Connection, now_ns: int) -> None:
         """Count a connection anew that was known before."""
@@ -96,10 +110,18 @@ class Counting:
         if connection.record is not None:
             self._counters.stop(connection, connection.record)
 
-    def move(self, connection: Connection, switches: tuple[int, ...], now_ns: int) -> None:
-        """Count a connection at these switches instead, if it is counted."""
-        if connection.record is not None:
-            self._counters.move(connection, connection.record, switches, now_ns)
+    def move(self, connection: Connection, now_ns: int) -> None:
+        """Count a connection where its ends are now, if it is counted."""
+        record, switches = connection.record, self.places(connection)
+        if record is not None and switches and record.switches[:1] != switches[:1]:
+            self._counters.move(connection, record, switches, now_ns)
+
+    @staticmethod
+    def places(connection: Connection) -> tuple[int, ...]:
+        """The switches to count a connection at: the initiator's, or, if it is not certain that
+        the initiator is the client, both."""
+        edges = connection.pair.edges
+        return edges[:1] if client_is_initiator(connection) else edges
 
     def is_young(self, connection: Connection, now_ns: int) -> bool:
         """Whether a connection is too young to be counted."""
@@ -169,10 +191,11 @@ class Counting:
         Returns those that may have ended unseen before that, by what the `history` of the channels
         says, which are not counted.
         """
-        counted = reviewed = 0
+        counted = reviewed = self._n_adopted = 0
         unwatched = []
-        while self._woken and counted < _COUNTED_PER_TURN:
+        while self._woken and counted < _COUNTED_PER_TURN and reviewed < _REVIEWED_PER_TURN:
             connection = self._woken.popleft()
+            reviewed += 1
             if _waits(connection):
                 counted += self._count_unless_full(connection, now_ns)
         while self._young and not self.is_young(self._young[0], now_ns):
@@ -211,9 +234,8 @@ class Counting:
 
         Exempt connections are never counted. Returns whether it is counted.
         """
-        switches = connection.pair.edges
-        if client_is_initiator(connection):
-            switches = switches[:1]
+        pair = connection.pair
+        switches = () if pair.treatment is Treatment.EXEMPT else self.places(connection)
         limit = self._settings.counted_per_switch
         if not switches or self.polling.n_counted(switches[0]) >= limit:
             self._uncounted.append(connection)

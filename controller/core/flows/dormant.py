@@ -8,12 +8,16 @@ first segment, and with that the connection counts again.
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import islice, takewhile
 from typing import NamedTuple
 
 from controller.core.desired.tables import Tables
 from controller.core.flows.host_pairs import Connection, HostPair
 from controller.model.entries import ServiceWatch
 from controller.model.flow import FlowKey
+
+
+_LOOKED_AT = 64
 
 
 class _Place(NamedTuple):
@@ -26,17 +30,20 @@ class _Place(NamedTuple):
 class DormantConnections:
     """The dormant connections, those for longest first, and the watches for them.
 
-    A switch has at most `watches_per_switch` watches. `adopted` are watches that a switch held
-    when it connected, for connections that were dormant before this controller was there.
+    A switch has at most `watches_per_switch` watches; if there are more, the one that has not got
+    another connection for longest goes. Some are *adopted*: a switch held them when it connected,
+    for connections that were dormant before this controller was there.
     """
 
     def __init__(self, tables: Tables, watches_per_switch: int) -> None:
         self._tables = tables
         self._watches_per_switch = watches_per_switch
-        self._places: dict[Connection, _Place | None] = {}  # None while a host is unknown
-        self._uses: Counter[_Place] = Counter()
-        self._n_watches: Counter[int] = Counter()
-        self._adopted: dict[_Place, None] = {}
+        # Where each is watched for, None while a host is unknown; and since when it is dormant.
+        self._places: dict[Connection, tuple[_Place | None, int]] = {}
+        # By switch, the connections of each watch.
+        self._watches: dict[int, dict[ServiceWatch, set[Connection]]] = {}
+        self._adopted: dict[_Place, int] = {}  # Since when; longest first.
+        self.adopted_addresses: Counter[bytes] = Counter()
 
     def __len__(self) -> int:
         return len(self._places)
@@ -44,99 +51,131 @@ class DormantConnections:
     @property
     def most_watches(self) -> int:
         """How many watches the switch has that has most."""
-        return max(self._n_watches.values(), default=0)
+        return max(map(len, self._watches.values()), default=0)
 
     @property
     def watches(self) -> bool:
         """Whether there is any watch."""
-        return bool(self._uses)
+        return any(self._watches.values())
 
     def __iter__(self) -> Iterator[Connection]:
         """Those that are dormant for longest come first."""
         return iter(self._places)
 
-    def add(self, connection: Connection) -> bool:
-        """Watch for data of a connection. Returns whether its switch had room for a watch."""
+    def since(self, since_ns: int, most: int) -> list[Connection]:
+        """Those that are dormant since then or longer, at most so many of them."""
+        some = islice(self._places.items(), most)
+        return [one for one, _ in takewhile(lambda item: item[1][1] <= since_ns, some)]
+
+    def add(self, connection: Connection, now_ns: int) -> list[Connection]:
+        """Watch for data of a connection. Returns those for whose watch there is no room any
+        more."""
         place = _place_of(connection)
-        if place is not None and not self._use(place):
-            return False
-        self._places[connection] = place
-        return True
+        self._places[connection] = place, now_ns
+        return self._put(place, connection)
 
     def discard(self, connection: Connection) -> None:
         """The connection is not dormant any more."""
-        place = self._places.pop(connection, None)
-        if place is not None:
-            self._leave(place)
+        place, _ = self._places.pop(connection, (None, 0))
+        self._leave(place, connection)
 
     def rerouted(self, pair: HostPair) -> list[Connection]:
-        """The hosts of a pair may be elsewhere. Returns the connections that cannot be watched any
-        more, because their switch has no room."""
+        """The hosts of a pair may be elsewhere. Returns the connections for whose watch there is no
+        room any more."""
         excess = []
         for connection in pair.dormant:
-            place, before = _place_of(connection), self._places[connection]
-            if place == before:
-                continue
-            if place is not None and not self._use(place):
-                excess.append(connection)
-                continue
-            self._places[connection] = place
-            if before is not None:
-                self._leave(before)
+            place, (before, since_ns) = _place_of(connection), self._places[connection]
+            if place != before:
+                self._leave(before, connection)
+                self._places[connection] = place, since_ns
+                excess += self._put(place, connection)
         return excess
 
     # Watches that outlive their controller
 
-    def adopt(self, switch: int, watch: ServiceWatch) -> None:
-        """Keep a watch that a switch held when it connected, as long as there is room."""
+    def adopt(self, switch: int, watch: ServiceWatch, now_ns: int) -> list[Connection]:
+        """Keep a watch that a switch held when it connected. Returns the connections for whose
+        watch there is no room any more."""
         place = _Place(switch, watch)
-        if place not in self._adopted and self._use(place):
-            self._adopted[place] = None
+        if place in self._adopted:
+            return []
+        self._adopted[place] = now_ns
+        self.adopted_addresses.update((watch.client, watch.server))
+        return self._put(place, None)
 
     def forget_adopted(self, switch: int) -> None:
         """The switch is gone for good."""
         for place in [place for place in self._adopted if place.switch == switch]:
             self._unadopt(place)
 
-    def adopted_addresses(self) -> set[bytes]:
-        """The addresses of hosts with connections that may be dormant."""
-        return {host for _, watch in self._adopted for host in (watch.client, watch.server)}
+    def forget_adopted_before(self, since_ns: int) -> None:
+        """Nobody has used these watches for long."""
+        for place, adopted_ns in list(islice(self._adopted.items(), _LOOKED_AT)):
+            if adopted_ns > since_ns:
+                break
+            self._unadopt(place)
 
     def is_watched(self, switch: int, key: bytes) -> bool:
         """Whether a switch watches for data of a flow."""
-        if not self._n_watches[switch]:
+        watches = self._watches.get(switch)
+        if not watches:
             return False
         flow = FlowKey.unpack(key)
         from_client = ServiceWatch(flow.src, flow.dst, flow.dst_port)
         from_server = ServiceWatch(flow.dst, flow.src, flow.src_port)
-        uses = self._uses
-        return _Place(switch, from_client) in uses or _Place(switch, from_server) in uses
+        return from_client in watches or from_server in watches
 
-    # Uses of watches
+    # The connections of a watch
 
-    def _use(self, place: _Place) -> bool:
-        """Use a watch once more; returns whether there is room for it."""
-        if place not in self._uses:
-            while self._n_watches[place.switch] >= self._watches_per_switch:
-                oldest = next((p for p in self._adopted if p.switch == place.switch), None)
-                if oldest is None:
-                    return False
-                self._unadopt(oldest)
-            self._n_watches[place.switch] += 1
+    def _put(self, place: _Place | None, connection: Connection | None) -> list[Connection]:
+        """Watch at a place for a connection, or for unknown ones (None)."""
+        if place is None:
+            return []
+        watches = self._watches.setdefault(place.switch, {})
+        # It is the last one now.
+        connections = watches.pop(place.watch, None)
+        excess = []
+        if connections is None:
+            connections = set()
+            if len(watches) >= self._watches_per_switch:
+                excess = self._evict(place.switch, next(iter(watches)))
             self._tables.put(place.switch, place.watch)
-        self._uses[place] += 1
-        return True
+        watches[place.watch] = connections
+        if connection is not None:
+            connections.add(connection)
+        return excess
 
-    def _leave(self, place: _Place) -> None:
-        self._uses[place] -= 1
-        if not self._uses[place]:
-            del self._uses[place]
-            self._n_watches[place.switch] -= 1
-            self._tables.remove(place.switch, place.watch.key)
+    def _evict(self, switch: int, watch: ServiceWatch) -> list[Connection]:
+        """End a watch. Returns its connections, which are to be forgotten."""
+        connections = list(self._watches[switch].pop(watch))
+        for connection in connections:
+            _, since_ns = self._places[connection]
+            self._places[connection] = None, since_ns
+        self._drop_adopted(_Place(switch, watch))
+        self._tables.remove(switch, watch.key)
+        return connections
+
+    def _leave(self, place: _Place | None, connection: Connection) -> None:
+        if place is not None:
+            self._watches[place.switch][place.watch].discard(connection)
+            self._end_if_unused(place)
 
     def _unadopt(self, place: _Place) -> None:
-        del self._adopted[place]
-        self._leave(place)
+        self._drop_adopted(place)
+        self._end_if_unused(place)
+
+    def _drop_adopted(self, place: _Place) -> None:
+        if self._adopted.pop(place, None) is not None:
+            for host in (place.watch.client, place.watch.server):
+                self.adopted_addresses[host] -= 1
+                if not self.adopted_addresses[host]:
+                    del self.adopted_addresses[host]
+
+    def _end_if_unused(self, place: _Place) -> None:
+        watches = self._watches[place.switch]
+        if not watches[place.watch] and place not in self._adopted:
+            del watches[place.watch]
+            self._tables.remove(place.switch, place.watch.key)
 
 
 def client_is_initiator(connection: Connection) -> bool:
@@ -149,9 +188,10 @@ def client_is_initiator(connection: Connection) -> bool:
 
 
 def _place_of(connection: Connection) -> _Place | None:
-    """Where a connection is to be watched: at the client's switch; None if it is not known."""
+    """Where a connection is to be watched: at the client's switch; None while there is no path
+    between its hosts, because one is not known."""
     edges = connection.pair.edges
-    if not edges:
+    if not edges or not connection.pair.forward.ports:
         return None
     flow = FlowKey.unpack(connection.key)
     switch = edges[0]

@@ -8,7 +8,7 @@ It does not compute paths: it is told the route of each host pair.
 
 import operator
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from itertools import islice
 from typing import Final, Literal
 
@@ -40,7 +40,7 @@ from controller.model.values import FlowClass, PortId
 HALF_OPEN_LIMIT = 16_384
 HALF_OPEN_TIMEOUT_NS = 30 * 10**9
 EARLY_ANSWER_TIMEOUT_NS = 10**9
-CONNECTIONS_PER_HOST = 100_000
+CONNECTIONS_PER_PORT = 500_000
 PAIR_KEPT_NS = 10 * 10**9
 
 _DROPPED_SHARE = 256
@@ -65,9 +65,11 @@ class GlobalFlowTable:
 
     `counters` counts what did not become a connection, by reason: half-open ones that were given
     up; SYNs, answers and ends that came from elsewhere than an end of their connection, of the far
-    side of a router or forged; and what was in excess of the `per_host` connections that one host
-    may open. `treat` is called once for each new connection, if there is a policy; a connection
-    keeps its treatment. `together` tells whether two Ethernet addresses are at the same port.
+    side of a router or forged; and what was in excess of the `per_port` connections that hosts
+    at one port may open. `treat` is called once for each new connection, if there is a policy; a connection
+    keeps its treatment. `together` tells whether two Ethernet addresses are at the same port,
+    `owns` whether a host has an IP address (None: it is beyond a router), `charge` what a host's
+    connections are charged to, its port.
     """
 
     def __init__(
@@ -76,14 +78,18 @@ class GlobalFlowTable:
         half_open_timeout_ns: int = HALF_OPEN_TIMEOUT_NS,
         treat: Callable[[FlowKey], Treatment] | None = None,
         together: Callable[[bytes, bytes], bool] = operator.eq,
-        per_host: int = CONNECTIONS_PER_HOST,
+        owns: Callable[[bytes, bytes], bool | None] = lambda _, __: None,
+        charge: Callable[[bytes], Hashable] = bytes,
+        per_port: int = CONNECTIONS_PER_PORT,
     ) -> None:
         self.counters: Counter[
             Literal["flooded", "unanswered", "orphaned", "elsewhere", "excess"]
         ] = Counter()
-        self.per_host = per_host
+        self.per_port = per_port
         self._together = together
-        self._opened_by: Counter[bytes] = Counter()
+        self._owns = owns
+        self._charge = charge
+        self._opened_by: Counter[Hashable] = Counter()
         self._half_open_limit = half_open_limit
         self._half_open_timeout_ns = half_open_timeout_ns
         self.treat = treat
@@ -114,8 +120,8 @@ class GlobalFlowTable:
         return self._half_open_limit
 
     @property
-    def most_of_one_host(self) -> int:
-        """How many connections the host has opened that has opened most."""
+    def most_of_one_port(self) -> int:
+        """How many connections the port has opened that has opened most."""
         return max(self._opened_by.values(), default=0)
 
     @property
@@ -185,6 +191,20 @@ class GlobalFlowTable:
         strays, self._strays = self._strays, []
         return strays
 
+    @property
+    def now_ns(self) -> int:
+        """The latest time that the table was told."""
+        return self._now_ns
+
+    def is_opening(self, key: bytes) -> bool:
+        """Whether a part of a connection's handshake was seen, by the key of either direction."""
+        answer_key = reverse(key)
+        return any(
+            side in halves
+            for halves in (self._half_open, self._early_answers)
+            for side in (key, answer_key)
+        )
+
     # Segments
 
     def observe(
@@ -217,7 +237,7 @@ class GlobalFlowTable:
                 if connection is None:
                     self._finish_half(segment)
                     continue
-                if not self._is_from(segment, connection):
+                if not self.is_from(segment, connection):
                     self.counters["elsewhere"] += 1
                     continue
                 connection.finished |= (
@@ -240,7 +260,7 @@ class GlobalFlowTable:
         if known is not None:
             if known.key == key and known.initial_sequence == segment[4]:
                 return
-            if not self._is_from(segment, known):
+            if not self.is_from(segment, known) and not self._owns_source(segment):
                 self.counters["elsewhere"] += 1
                 return
             self.remove(known)
@@ -249,8 +269,11 @@ class GlobalFlowTable:
         crossing, repeated = half_open.get(key), half_open.get(answer_key)
         for half in (crossing, repeated):
             if half is not None and not self._is_of_half(segment, half):
-                self.counters["elsewhere"] += 1
-                return
+                if not self._owns_source(segment):
+                    self.counters["elsewhere"] += 1
+                    return
+                # The other one has used an address that is not its own.
+                crossing = repeated = None
         if crossing is not None and crossing[3] != _BOTH_FINISHED:
             # RFC 9293 section 3.5, simultaneous open: the sender of the first SYN is the initiator.
             del half_open[key]
@@ -298,17 +321,31 @@ class GlobalFlowTable:
 
     def has_room(self, mac: bytes) -> bool:
         """Whether a host may open one more connection."""
-        return self._opened_by.get(mac, 0) < self.per_host
+        return self._opened_by.get(self._charge(mac), 0) < self.per_port
 
     def _answers(self, half: _Half, answer: SegmentFields) -> bool:
         """Whether a SYN-ACK comes from where its SYN went.
 
         The Ethernet addresses may differ: frames to a virtual router are answered by a real one.
         """
-        asked, answering = half[0][1][:6], answer[1][6:]
-        return asked == answering or self._together(asked, answering)
+        syn, answering = half[0], answer[1][6:]
+        asked, asking = syn[1][:6], syn[1][6:]
+        if asked == answering or self._together(asked, answering):
+            return True
+        # From outside, answers may come by another router. Whoever knows the number has seen the
+        # SYN; but so has its sender.
+        return (
+            answer[5] == (syn[4] + 1) & 0xFFFFFFFF
+            and asking != answering
+            and not self._together(asking, answering)
+            and self._owns(answering, FlowKey.unpack(answer[2]).src) is None
+        )
 
-    def _is_from(self, segment: SegmentFields, connection: Connection) -> bool:
+    def _owns_source(self, segment: SegmentFields) -> bool:
+        """Whether the sender of a segment has its source address."""
+        return bool(self._owns(segment[1][6:], FlowKey.unpack(segment[2]).src))
+
+    def is_from(self, segment: SegmentFields, connection: Connection) -> bool:
         """Whether a segment comes from where that end of its connection is."""
         pair, sender = connection.pair, segment[1][6:]
         mac = pair.initiator_mac if segment[2] == connection.key else pair.responder_mac
@@ -356,6 +393,9 @@ class GlobalFlowTable:
             identity = (*identity, treatment)
         pair = self._host_pairs.get(identity)
         if pair is None:
+            if self._owns(macs[6:], FlowKey.unpack(key).src) is False:
+                self.counters["elsewhere"] += 1
+                return
             scales = min(answer_scale, MAX_WINDOW_SCALE), min(scale, MAX_WINDOW_SCALE)
             ends = macs[6:], macs[:6]
             pair = self._add_pair(
@@ -372,7 +412,7 @@ class GlobalFlowTable:
     def _enter(self, connection: Connection) -> None:
         pair = connection.pair
         self._connections[connection.key] = self._connections[connection.answer_key] = connection
-        self._opened_by[pair.initiator_mac] += 1
+        self._opened_by[pair.charged] += 1
         pair.members.add(connection)
         self._unsettled.add(pair)
 
@@ -412,7 +452,7 @@ class GlobalFlowTable:
         connection = self._connections.get(key)
         if connection is None:
             return
-        if not self._is_from(segment, connection):
+        if not self.is_from(segment, connection):
             self.counters["elsewhere"] += 1
             return
         self.remove(connection)
@@ -476,10 +516,6 @@ class GlobalFlowTable:
             self.wake(connection, self._now_ns)
         del self._connections[connection.key], self._connections[connection.answer_key]
         connection.established = False
-        mac = connection.pair.initiator_mac
-        self._opened_by[mac] -= 1
-        if not self._opened_by[mac]:
-            del self._opened_by[mac]
         self._leave(connection)
 
     def make_dormant(self, connection: Connection) -> None:
@@ -497,6 +533,7 @@ class GlobalFlowTable:
         connection.pair.dormant.discard(connection)
         self.n_dormant -= 1
         connection.pair.members.add(connection)
+        self._opened_by[connection.pair.charged] += 1
         self._unsettled.add(connection.pair)
 
     def _leave(self, connection: Connection) -> None:
@@ -506,6 +543,9 @@ class GlobalFlowTable:
             self._uncount(connection)
         pair = connection.pair
         pair.members.discard(connection)
+        self._opened_by[pair.charged] -= 1
+        if not self._opened_by[pair.charged]:
+            del self._opened_by[pair.charged]
         self._unsettled.add(pair)
 
     @property
@@ -560,6 +600,7 @@ class GlobalFlowTable:
 
     def _add_pair(self, identity: tuple[object, ...], pair: HostPair) -> HostPair:
         pair.identity = identity
+        pair.charged = self._charge(pair.initiator_mac)
         self._host_pairs[identity] = pair
         self._new_pairs.append(pair)
         for mac in (pair.initiator_mac, pair.responder_mac):

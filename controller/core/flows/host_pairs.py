@@ -5,6 +5,7 @@ switches. So route, MSS and window scales are kept once for each `HostPair`. A c
 little more than its two keys until it has lived long enough to be counted.
 """
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Self
 
@@ -123,7 +124,8 @@ class HostPair:
 
     `path_id` decides their path; it is None if the switches assign none. `edges` are the switches
     of both hosts, the initiator's first, only one if they are the same. `counted` is how many
-    members are in the counts of the ports; those that are `dormant` are no members. `handshake_ns`
+    members are in the counts of the ports; those that are `dormant` are no members. `charged` is
+    what they are charged to (`GlobalFlowTable`). `handshake_ns`
     is the least time from SYN to SYN-ACK among the members that came since (0: none was measured).
     """
 
@@ -137,6 +139,7 @@ class HostPair:
     identity: tuple[object, ...] = ()
     treatment: Treatment = Treatment.ORDINARY
     path_id: int | None = None
+    charged: Hashable = None
     edges: tuple[int, ...] = ()
     counted: int = 0
     handshake_ns: int = 0

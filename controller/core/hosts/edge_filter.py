@@ -5,7 +5,7 @@ Called for every copied segment, so results are cached until the topology change
 
 from controller.core.hosts.resolution import Resolver
 from controller.core.topology.fabric import Fabric
-from controller.model.flow import SegmentFields
+from controller.model.flow import ACK, FIN, RST, SYN, SegmentFields
 from controller.model.values import PortId
 
 _LIMIT = 65_536
@@ -45,11 +45,16 @@ class EdgeFilter:
         if not self._fabric.is_edge(port_id, now_ns):
             return False
         before = self._fabric.changes
+        flags = segment[3]
+        is_final = flags & (FIN | RST) or flags & (SYN | ACK) == SYN | ACK
         if not self._resolver.learn(macs[6:], port_id, now_ns):
             return False
         if self._fabric.changes != before:
             # A host came or moved, so cached places may be wrong.
             known.clear()
+        if self._resolver.security.has_just_moved(macs[6:], now_ns):
+            # If it has not, it has said so in a moment. What cannot be taken back has to wait.
+            return not is_final
         known[macs] = in_port
         self._n_known += 1
         return True

@@ -15,9 +15,15 @@ from controller.model.effects import Effect, Record, Warn
 from controller.model.values import PortId
 
 QUIET_NS = 10 * 10**9
+SILENT_FOR_NS = 1800 * 10**9
+SEARCH_EVERY_NS = 10**9
+# A host that is asked whether it has moved answers within this time, if it has not.
+DENIED_WITHIN_NS = 10**9
 BACK_WITHIN_NS = 10 * 10**9
 HOLD_NS, LONGEST_HOLD_NS = 60 * 10**9, 3600 * 10**9
 _LIMIT = 4096
+# As many places of one thing are remembered.
+_PLACES = 8
 
 
 class Refusal(StrEnum):
@@ -58,17 +64,28 @@ class PortSecuritySettings:
 
 
 class PortSecurity:
-    """Admits hosts and addresses to ports. `refused` counts what was not believed."""
+    """Admits hosts and addresses to ports. `refused` counts what was not believed.
+
+    `doubt` is called with a host that is said to be elsewhere, and is not believed to be, and the
+    time: it is asked for where it is, and forgotten if it does not answer.
+    """
 
     def __init__(
-        self, fabric: Fabric, settings: PortSecuritySettings, emit: Callable[[Effect], None]
+        self,
+        fabric: Fabric,
+        settings: PortSecuritySettings,
+        emit: Callable[[Effect], None],
+        doubt: Callable[[bytes, int], None],
     ) -> None:
         self._fabric = fabric
         self._settings = settings
         self._emit = emit
+        self._doubt = doubt
         self._bound = {host.mac: host for host in settings.bound}
         self._moves = _Damping()
         self._takeovers = _Damping()
+        self._silent: dict[bytes, int] = {}  # Hosts without an address, since when.
+        self._searched_ns: dict[PortId, int] = {}
         self._since: dict[tuple[PortId, Refusal], int] = {}  # By when it was last refused.
         self.refused: dict[tuple[PortId, Refusal], int] = {}
 
@@ -80,17 +97,47 @@ class PortSecurity:
         bound = self._bound.get(mac)
         if bound is not None and not self._is(bound, port_id):
             return self._refuse(port_id, Refusal.HOST_ELSEWHERE, now_ns)
-        if self._fabric.n_hosts_at(port_id) >= self._settings.hosts_per_port:
+        if not self._has_room(port_id, now_ns):
             return self._refuse(port_id, Refusal.HOSTS, now_ns)
         if host is None:
+            self._silent[mac] = now_ns
             return True
         before = host.port
         move = self._moves.judge(mac, before, port_id, now_ns) if self._settings.moves else None
         if move is _Move.BACK:
             self._refuse(before, Refusal.HOST_ELSEWHERE, now_ns)
         elif move is not _Move.BELIEVED:
+            if move is _Move.HELD:
+                self._doubt(mac, now_ns)
             return self._refuse(port_id, Refusal.HOST_ELSEWHERE, now_ns)
         return True
+
+    def has_just_moved(self, mac: bytes, now_ns: int) -> bool:
+        """Whether a host was said to have moved so lately that it could not deny it yet."""
+        return self._moves.since_ns(mac) > now_ns - DENIED_WITHIN_NS
+
+    def lost_address(self, mac: bytes, now_ns: int) -> None:
+        """A host may have no address any more, so nobody can ask for it."""
+        host = self._fabric.hosts.get(mac)
+        if host is not None and not host.addresses:
+            self._silent[mac] = now_ns
+
+    def _has_room(self, port_id: PortId, now_ns: int) -> bool:
+        """Whether there is room for one more host, if need be for one that nobody can ask for and
+        that has been there for long."""
+        if self._fabric.n_hosts_at(port_id) < self._settings.hosts_per_port:
+            return True
+        if now_ns - self._searched_ns.get(port_id, -SEARCH_EVERY_NS) < SEARCH_EVERY_NS:
+            return False
+        self._searched_ns[port_id] = now_ns
+        for host in self._fabric.hosts_at(port_id):
+            since_ns = self._silent.get(host.mac, now_ns)
+            if not host.addresses and now_ns - since_ns >= SILENT_FOR_NS:
+                del self._silent[host.mac]
+                self._fabric.forget(host.mac)
+                self._emit(Record("host_lost", {"mac": host.mac.hex(":")}))
+                return True
+        return False
 
     def admits_address(self, mac: bytes, vlan: bytes, address: bytes, now_ns: int) -> bool:
         """Whether a known host is believed to have an address."""
@@ -106,6 +153,7 @@ class PortSecurity:
         if move is _Move.BACK:
             self._refuse(owner.port, Refusal.ADDRESS_TAKEN, now_ns)
         elif move is not _Move.BELIEVED:
+            self._doubt(owner.mac, now_ns)
             return self._refuse(port_id, Refusal.ADDRESS_TAKEN, now_ns)
         return True
 
@@ -124,6 +172,8 @@ class PortSecurity:
 
     def tend(self, now_ns: int) -> None:
         """Report the ports at which all has been believed for QUIET_NS."""
+        for mac in [mac for mac in self._silent if mac not in self._fabric.hosts]:
+            del self._silent[mac]
         self._moves.tend(now_ns)
         self._takeovers.tend(now_ns)
         for (port_id, refusal), seen_ns in list(self._since.items()):
@@ -138,6 +188,8 @@ class PortSecurity:
         for known in (self._since, self.refused):
             for key in [key for key in known if key[0].switch == switch]:
                 del known[key]
+        for port_id in [port_id for port_id in self._searched_ns if port_id.switch == switch]:
+            del self._searched_ns[port_id]
 
     def _is(self, bound: BoundHost, port_id: PortId) -> bool:
         port = self._fabric.port(port_id)
@@ -178,7 +230,8 @@ class _Damping:
     """Whether something that moves from one place to another is believed to."""
 
     def __init__(self) -> None:
-        self._moved: dict[Hashable, tuple[Hashable, int]] = {}  # Whence and when, oldest first.
+        # Where it was lately, and until when; the first that has moved first.
+        self._moved: dict[Hashable, dict[Hashable, int]] = {}
         self._held: dict[Hashable, _Hold] = {}
 
     def judge(self, thing: Hashable, here: Hashable, there: Hashable, now_ns: int) -> _Move:
@@ -186,18 +239,24 @@ class _Damping:
         held = self._held.get(thing)
         if held is not None and now_ns < held.until_ns:
             return _Move.HELD
-        origin, moved_ns = self._moved.pop(thing, (None, 0))
-        if origin == there and now_ns - moved_ns < BACK_WITHIN_NS:
+        places = self._moved.pop(thing, {})
+        if now_ns - places.get(there, -BACK_WITHIN_NS) < BACK_WITHIN_NS:
             hold_ns = min(2 * held.hold_ns, LONGEST_HOLD_NS) if held else HOLD_NS
             self._held[thing] = _Hold(now_ns + hold_ns, hold_ns)
             return _Move.BACK
-        self._moved[thing] = here, now_ns
+        recent = {place: at for place, at in places.items() if now_ns - at < BACK_WITHIN_NS}
+        recent[here] = now_ns
+        self._moved[thing] = dict(list(recent.items())[-_PLACES:])
         return _Move.BELIEVED
+
+    def since_ns(self, thing: Hashable) -> int:
+        """When it has moved last; long ago if it has not lately."""
+        return max(self._moved.get(thing, {}).values(), default=-BACK_WITHIN_NS)
 
     def tend(self, now_ns: int) -> None:
         """Forget what was long ago."""
-        for thing, (_, moved_ns) in list(self._moved.items()):
-            if now_ns - moved_ns < BACK_WITHIN_NS:
+        for thing, places in list(self._moved.items()):
+            if now_ns - max(places.values()) < BACK_WITHIN_NS:
                 break
             del self._moved[thing]
         for thing, held in list(self._held.items()):

@@ -22,6 +22,8 @@ from controller.model.values import PortId
 
 _ASK_TIMES, _ASK_AGAIN_NS = 3, 10**9
 _ASKED_PER_TURN = 64
+# Who was heard so lately is not asked again.
+_DOUBT_AFTER_NS = 5 * 10**9
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,7 @@ class Resolver:
         self._fabric = fabric
         self._age_ns = settings.host_age_ns
         self._emit = emit
-        self.security = PortSecurity(fabric, settings.security, emit)
+        self.security = PortSecurity(fabric, settings.security, emit, self._doubt)
         self.floods = Floods(settings.floods_per_s)
         self._flooding: set[PortId] = set()
         # By VLAN and address, the earliest due first.
@@ -90,6 +92,8 @@ class Resolver:
             if owner is not None:
                 self._probe(owner.port, owner.mac, (vlan, address))  # Has it given it up?
             self._fabric.bind(mac, address, vlan)
+            if owner is not None:
+                self.security.lost_address(owner.mac, now_ns)
             fields: dict[str, object] = {"mac": mac.hex(":"), "address": str(ip_address(address))}
             if vlan:
                 fields["vlan"] = vlan.hex()
@@ -166,6 +170,17 @@ class Resolver:
         self._probe(host.port, host.mac, key)
         binding.asked += 1
         binding.due_ns = now_ns + _ASK_AGAIN_NS
+
+    def _doubt(self, mac: bytes, now_ns: int) -> None:
+        """Somebody says that a host is elsewhere: ask for it where it is, as if it had not been
+        heard for long."""
+        host = self._fabric.hosts[mac]
+        for key in host.addresses:
+            binding = self._heard.get(key)
+            if binding is not None and now_ns - (binding.due_ns - self._age_ns) >= _DOUBT_AFTER_NS:
+                del self._heard[key]
+                binding.due_ns = 0
+                self._asked = {key: binding} | self._asked
 
     def _probe(self, port_id: PortId, mac: bytes, key: _Key) -> None:
         """Ask the host behind a port whether it has an address."""

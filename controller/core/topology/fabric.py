@@ -289,6 +289,15 @@ class Fabric:
         mac = self._owners.get((vlan, address))
         return self.hosts[mac] if mac is not None else None
 
+    def owns(self, mac: bytes, address: bytes) -> bool | None:
+        """Whether a host, or another one behind its port, has an address in any VLAN. None if no
+        host has: it is beyond a router."""
+        vlans = self._vlans_of.get(address)
+        if not vlans:
+            return None
+        owners = (self._owners[vlan, address] for vlan in vlans)
+        return any(owner == mac or self.together(owner, mac) for owner in owners)
+
     def is_inside(self, address: bytes) -> bool:
         """Whether a host has this address in any VLAN; others are beyond a router."""
         return address in self._vlans_of
@@ -298,6 +307,11 @@ class Fabric:
 
     def n_hosts_at(self, port_id: PortId) -> int:
         return len(self._hosts_at.get(port_id, ()))
+
+    def port_of(self, mac: bytes) -> PortId | None:
+        """Where a host is; None if it is not known."""
+        host = self.hosts.get(mac)
+        return host.port if host is not None else None
 
     def together(self, mac: bytes, other: bytes) -> bool:
         """Whether two hosts are known to be behind the same port."""

@@ -24,6 +24,7 @@ from controller.model.values import N_PATH_IDS, PortId
 _STEPS_AT_ONCE = 1.0
 _LEAST_STEP = 0.1
 _LEAST_DESTINATIONS = 16
+_MOST_GONE = 8
 
 _Ports = NDArray[np.int32]
 
@@ -46,16 +47,21 @@ class NextHops:
         self._fabric = fabric
         self._tables = tables
         self._installed: dict[int, _Held] = {}
+        # The switches that hosts are at, and when that was looked up.
+        self._destinations: set[int] = set()
+        self._looked_up_at = -1
+        # Paths to these are to be computed, and then installed.
+        self._unknown: dict[int, None] = {}
         self._due: dict[int, None] = {}
         self._version = fabric.version
         self._links: set[PortId] = set()
         self._owed = 0
-        # Whether there are destinations that were not there before, or are there no more.
-        self._has_new = False
 
     @property
     def pending(self) -> bool:
-        return self._has_new or bool(self._due) or self._version != self._fabric.version
+        fabric = self._fabric
+        has_changed = self._version != fabric.version or self._looked_up_at != fabric.changes
+        return bool(self._due) or has_changed
 
     def install(self, *, has_time: bool = False) -> set[int]:
         """Update some or all switches. Returns the switches to which paths have changed.
@@ -63,42 +69,61 @@ class NextHops:
         In a large fabric nothing is done unless it `has_time`, a few milliseconds.
         """
         fabric = self._fabric
-        destinations = {host.port.switch for host in fabric.hosts.values()}
+        if not self.pending or (fabric.is_large() and not has_time):
+            return set()
         moved = set()
-        if has_time or not fabric.is_large():
-            left = _STEPS_AT_ONCE if fabric.is_large() else inf
-            while left > 0 and (self.pending or destinations != self._installed.keys()):
-                before = fabric.spent
-                if self._version != fabric.version and not (self._due and self._owed > 0):
-                    self._prepare(destinations)
-                else:
-                    self._due |= dict.fromkeys(destinations ^ self._installed.keys())
-                    moved |= self._update_next(destinations)
-                left -= max(fabric.spent - before, _LEAST_STEP)
-        self._has_new = destinations != self._installed.keys()
+        left = _STEPS_AT_ONCE if fabric.is_large() else inf
+        while left > 0 and self.pending:
+            before = fabric.spent
+            if self._looked_up_at != fabric.changes:
+                self._look_up()
+            elif self._version != fabric.version and not (self._due and self._owed > 0):
+                self._prepare()
+            elif self._unknown:
+                self._compute_next()
+            else:
+                moved |= self._update_next()
+            left -= max(fabric.spent - before, _LEAST_STEP)
         if fabric.multipath:
             # A switch that copies segments of hosts has to tell their path ids.
-            for switch in destinations:
+            for switch in self._destinations:
                 self._tables.put(switch, AssignPathIds())
         return moved
 
-    def _prepare(self, destinations: set[int]) -> None:
+    def _look_up(self) -> None:
+        """Where hosts are now."""
+        self._looked_up_at = self._fabric.changes
+        self._destinations = {host.port.switch for host in self._fabric.hosts.values()}
+        new = dict.fromkeys(self._destinations ^ self._installed.keys())
+        self._unknown |= new
+        self._due |= new
+
+    def _prepare(self) -> None:
         """Go one step towards the paths over the present links."""
         if self._fabric.prepare_paths():
             self._version = self._fabric.paths_version
             # Those first that have waited for longest, but for what is lost.
-            self._due = dict.fromkeys(self._in_order([*self._installed, *destinations]))
+            self._due = dict.fromkeys(self._in_order([*self._installed, *self._destinations]))
+            self._unknown = self._due.copy()
             # Links may change all the time.
             self._owed = _LEAST_DESTINATIONS
 
-    def _update_next(self, destinations: set[int]) -> set[int]:
-        """Go one step towards the next destination. Returns it if paths to it have changed."""
+    def _compute_next(self) -> None:
+        """Go one step towards the paths to the next destination.
+
+        Those to all are computed before any is installed: whoever is led elsewhere by that wants to
+        know the paths to and from the other end.
+        """
+        destination = next(iter(self._unknown))
+        if destination not in self._destinations or self._fabric.trees.advance(destination):
+            del self._unknown[destination]
+
+    def _update_next(self) -> set[int]:
+        """Install the paths to the next destination. Returns it if they have changed."""
         destination = next(iter(self._due))
-        is_wanted = destination in destinations
-        if is_wanted and not self._fabric.trees.advance(destination):
-            return set()
         del self._due[destination]
         self._owed -= 1
+        is_wanted = destination in self._destinations
         return {destination} if self._update(destination, is_wanted) else set()
 
     def _in_order(self, destinations: Sequence[int]) -> list[int]:
@@ -110,9 +135,12 @@ class NextHops:
             switches, ports = self._installed.get(destination, _NOTHING)
             return any(
                 bool((ports[:, switches.index(switch)] == port).any())
-                for switch, port in gone
+                for switch, port in some_gone
                 if switch in switches
             )
+
+        # If many are, most destinations are.
+        some_gone = list(gone)[:_MOST_GONE]
 
         return sorted(destinations, key=is_reached_over, reverse=True) if gone else [*destinations]
 

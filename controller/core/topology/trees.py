@@ -19,6 +19,7 @@ in the order of the switches that send.
 """
 
 from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import chain
 from typing import NamedTuple
 
@@ -90,7 +91,8 @@ class Trees:
         present = sorted(self.place_of[edge] for edge in edges if edge in self.place_of)
         # Those that are destinations first, so that they are computed together.
         self._edges = present
-        others = (place for place in range(len(self.switches)) if place not in set(present))
+        is_edge = set(present)
+        others = (place for place in range(len(self.switches)) if place not in is_edge)
         self._order = [*present, *others]
         self._rank = {place: rank for rank, place in enumerate(self._order)}
         # Without links all are gone.
@@ -391,6 +393,7 @@ def _ports_from(switch: int, link: Link) -> tuple[int, int]:
     return (a.port, b.port) if a.switch == switch else (b.port, a.port)
 
 
+@lru_cache(maxsize=1 << 16)
 def _draw_of_ports(path_id: int, a: PortId, b: PortId) -> int:
     ends = (np.array([_mix(end.switch) ^ end.port], np.uint64) for end in (a, b))
     return int(_draw(path_id, *ends)[0])

@@ -4,9 +4,8 @@ The core by itself, with a fat tree (Al-Fares et al., SIGCOMM 2008) of k = 8 and
 320 switches and 1,024 hosts, and links that fail and come back, each one between an edge and an
 aggregation switch, or between an aggregation and a core switch.
 
-``..._ms`` is from the news until all entries are ordered, ``..._first_ms`` until those are for the
-half of the destinations that the link led to, or had most entries for, ``..._slice_ms`` the longest
-time that nothing else has a turn (medians of all links, and for slices the 99th percentile).
+``..._ms`` is from the news until all entries are ordered (the median of all links);
+``..._slice_ms`` is how long nothing else has a turn meanwhile (the median, and the 99th percentile).
 """
 
 import random
