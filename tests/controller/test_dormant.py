@@ -54,6 +54,7 @@ def still(bench: EngineBench, keys: list[FlowKey], switch: int = 2) -> None:
     bench.sleep(3 * SECOND)
     for elapsed_ns in (SECOND, EXPIRY):
         bench.now_ns += elapsed_ns
+        bench.link(PortId(1, 40), PortId(2, 40))
         readings = [(side.pack(), 600, 3) for key in keys for side in (key, key.reverse)]
         bench.do(bench.engine.flow_counters_read(switch, readings, False, bench.now_ns))
 

@@ -383,7 +383,9 @@ class Connections:
         connection.finished = finished
         self.routes.route_new()
         pair = connection.pair
-        if pair.treatment is not Treatment.EXEMPT:
+        if pair.treatment is Treatment.EXEMPT:
+            self._counting.opened(connection)
+        else:
             fixed = pair.treatment is not Treatment.ORDINARY
             records = [
                 FlowRecord.started(
@@ -403,7 +405,6 @@ class Connections:
         self.adopted += 1
         if self._settings.log:
             self._tell_opened(connection, adopted=True)
-        self._begin(connection)
 
     def _tell_opened(self, connection: Connection, adopted: bool) -> None:
         pair = connection.pair
