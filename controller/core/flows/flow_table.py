@@ -279,6 +279,7 @@ class GlobalFlowTable:
             del half_open[key]
             half_open[key] = (crossing[0], now_ns, False, crossing[3])
             return
+        half_open.pop(key, None)
         if self._early_answers:
             early = self._early_answers.pop(key, None)
             if early is not None and early[0][5] == (segment[4] + 1) & 0xFFFFFFFF:
@@ -287,7 +288,6 @@ class GlobalFlowTable:
                     self._open(half, early[0], now_ns, changes)
                     return
                 self.counters["elsewhere"] += 1
-        half_open.pop(key, None)
         half_open.pop(answer_key, None)
         half_open[answer_key] = (segment, now_ns, repeated is None, 0)
         if len(half_open) > self._half_open_limit:
