@@ -1,4 +1,4 @@
-"""A fabric whose paths are computed a few milliseconds at a time, with whatever happens meanwhile."""
+"""A fabric whose paths are computed a few milliseconds at a time, whatever happens meanwhile."""
 
 from collections.abc import Iterator
 

@@ -159,8 +159,14 @@ def main() -> None:
         socket.inet_aton(dst),
     )
     kinds = {
-        **{"syn": syns, "arp": arps, "request": requests, "datagram": datagrams},
-        **{"macs": macs, "pairs": pairs, "resets": resets, "claims": claims},
+        "syn": syns,
+        "arp": arps,
+        "request": requests,
+        "datagram": datagrams,
+        "macs": macs,
+        "pairs": pairs,
+        "resets": resets,
+        "claims": claims,
     }
     flood(device, kinds[kind](packed, N_FRAMES), int(rate_pps))
 

@@ -62,9 +62,7 @@ def test_who_pretends_harms_nobody_fills_nothing_and_is_named() -> None:
             found: dict[str, Any] = client.ask("controller")["tables"]
             return found
 
-        spec = IncastSpec(
-            senders=SERVERS, rounds=100_000, connections_per_sender=CONNECTIONS
-        )
+        spec = IncastSpec(senders=SERVERS, rounds=100_000, connections_per_sender=CONNECTIONS)
         with incast(bed, spec, servers) as reads:
             reads.require_progress(20, 60, "before anybody pretends")
             connections = tables()["connections"]

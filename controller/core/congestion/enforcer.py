@@ -163,8 +163,7 @@ class Enforcer:
     def apply(self, lane: Lane, connection: Connection) -> None:
         """Give a flow entries of its own, if its class or its scale needs them."""
         if lane.odd_scale and not any(
-            peer.members and not peer.odd_scale
-            for peer in self._lanes.get(lane.dst, ())
+            peer.members and not peer.odd_scale for peer in self._lanes.get(lane.dst, ())
         ):
             self._rescale(lane)
         self._apply(lane, connection)

@@ -16,7 +16,6 @@ from controller.core.flows.host_pairs import Connection, HostPair
 from controller.model.entries import ServiceWatch
 from controller.model.flow import FlowKey
 
-
 _LOOKED_AT = 64
 
 

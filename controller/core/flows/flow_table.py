@@ -65,11 +65,11 @@ class GlobalFlowTable:
 
     `counters` counts what did not become a connection, by reason: half-open ones that were given
     up; SYNs, answers and ends that came from elsewhere than an end of their connection, of the far
-    side of a router or forged; and what was in excess of the `per_port` connections that hosts
-    at one port may open. `treat` is called once for each new connection, if there is a policy; a connection
-    keeps its treatment. `together` tells whether two Ethernet addresses are at the same port,
-    `owns` whether a host has an IP address (None: it is beyond a router), `charge` what a host's
-    connections are charged to, its port.
+    side of a router or forged; and what was in excess of the `per_port` connections that hosts at
+    one port may open. `treat` is called once for each new connection, if there is a policy; a
+    connection keeps its treatment. `together` tells whether two Ethernet addresses are at the same
+    port, `owns` whether a host has an IP address (None: it is beyond a router), `charge` what a
+    host's connections are charged to, its port.
     """
 
     def __init__(

@@ -316,9 +316,7 @@ class Trees:
         self._stayed, self._stayed_from = np.flatnonzero(stayed), found[stayed]
         gone = np.ones(len(then), np.bool_)
         gone[self._stayed_from] = False
-        rewired = (
-            self._ports[:, self._stayed] != former._ports[:, self._stayed_from]
-        ).any(axis=0)
+        rewired = (self._ports[:, self._stayed] != former._ports[:, self._stayed_from]).any(axis=0)
         for root, weights in self._weights.items():
             if root in former._weights and former._path_ids(root) == self._path_ids(root):
                 before = former._weights[root][self._stayed_from, 0]

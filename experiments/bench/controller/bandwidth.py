@@ -2,11 +2,11 @@
 
 Two switches are joined by 100 Mb/s, as are hosts. Random background loads of UDP, constant, Poisson
 or in bursts, from 10 to 90 Mb/s, are on the link between the switches, or, every other one, on that
-of the sender, to a host of the same switch. Under each load the controller is asked five times, a second apart.
-``bound_held`` is the share of answers for which the mean of the second after was within the stated
-error (answers under one load are not independent). Then iperf3 sends by TCP Reno for some seconds:
-``iperf3_ratio`` is its rate, in frames, over the last answer, ``agreed`` the share of loads where
-both agree within 5 %.
+of the sender, to a host of the same switch. Under each load the controller is asked five times, a
+second apart. ``bound_held`` is the share of answers for which the mean of the second after was
+within the stated error (answers under one load are not independent). Then iperf3 sends by TCP Reno
+for some seconds: ``iperf3_ratio`` is its rate, in frames, over the last answer, ``agreed`` the
+share of loads where both agree within 5 %.
 
 Queue and congestion control are chosen so that TCP takes all that a load leaves, and not more: with
 64 KiB it leaves a tenth of it beside bursts, and BBR pushes aside up to a tenth more of traffic

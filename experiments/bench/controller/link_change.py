@@ -5,7 +5,8 @@ The core by itself, with a fat tree (Al-Fares et al., SIGCOMM 2008) of k = 8 and
 aggregation switch, or between an aggregation and a core switch.
 
 ``..._ms`` is from the news until all entries are ordered (the median of all links);
-``..._slice_ms`` is how long nothing else has a turn meanwhile (the median, and the 99th percentile).
+``..._slice_ms`` is how long nothing else has a turn meanwhile (the median, and the 99th
+percentile).
 """
 
 import random
