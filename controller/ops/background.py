@@ -30,6 +30,8 @@ class Background:
     def __init__(self, fail: Callable[[], object]) -> None:
         self.fail = fail
         tpool.set_num_threads(_THREADS)
+        # Now: later its sockets might get the number of one that was closed, and is still read.
+        tpool.setup()
         self._works: Queue = Queue()
         self._runs = eventlet.spawn(self._run)
 

@@ -190,6 +190,8 @@ class EventLog:
 
     def close(self) -> None:
         """Write what waits, and nothing after that."""
+        if not self._path:
+            return
         self._tell_lost()
         self._hand_over()
         self._is_over = True
