@@ -56,14 +56,17 @@ def hosts_in(dump: Iterable[str]) -> set[str]:
 
 
 def connections_known(events: Path) -> set[Connection]:
-    """The present GVT of the controller that writes this log, with ``log.connections``."""
+    """The present GVT of the controller that writes this log, with ``log.connections``.
+
+    What is dormant may have ended.
+    """
     known: set[Connection] = set()
     for event in read_events(events):
         if event["event"] == "start":
             known.clear()
-        elif event["event"] == "connection_opened":
+        elif event["event"] in ("connection_opened", "connection_woken"):
             known.add(_ends(event))
-        elif event["event"] == "connection_closed":
+        elif event["event"] in ("connection_closed", "connection_dormant"):
             known.discard(_ends(event))
     return known
 
