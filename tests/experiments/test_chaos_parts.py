@@ -82,6 +82,10 @@ def test_what_a_controller_knows_begins_with_its_last_start(tmp_path: Path) -> N
         + line("connection_opened", 2)
         + line("connection_opened", 3)
         + line("connection_closed", 2)
+        + line("connection_dormant", 3)
+        + line("connection_woken", 3)
+        + line("connection_opened", 5)
+        + line("connection_dormant", 5)
         + line("connection_opened", 4)[:20]
     )
     assert state.connections_known(events) == {frozenset({("fd00::1", 3), ("fd00::2", 80)})}

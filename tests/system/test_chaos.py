@@ -208,9 +208,9 @@ def test_chaos(tmp_path: Path) -> None:
 
         say("all agree")
         assert bed.controller.process is not None
-        # Nobody else is let in for long: its own, for switches and for commands, and one for each
-        # switch.
-        pid, ours_open = bed.controller.process.pid, 2 + len(bed.switches)
+        # Nobody else is let in for long: its own, for switches and for commands, the two by which
+        # its threads wake it, and one for each switch.
+        pid, ours_open = bed.controller.process.pid, 2 + 2 + len(bed.switches)
         wait_until(
             lambda: vitals(pid).descriptors.count("socket") == ours_open,
             timeout_s=HANDSHAKE_S + 10,
