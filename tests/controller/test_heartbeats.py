@@ -104,7 +104,7 @@ def test_a_peer_that_is_master_is_heard_and_followed_when_it_stops(
     while next(heard).rank is not Rank.MASTER:
         pass
     assert time.monotonic() - stopped_s < 2
-    assert world.ranks == ["master"]
+    wait_for(lambda: world.ranks == ["master"], "the event log to say so")
 
 
 def test_a_master_that_fails_leaves_at_once(tmp_path: Path) -> None:
