@@ -58,8 +58,6 @@ from itertools import takewhile
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from controller.ops.background import at_once
-
 LOG = logging.getLogger("weir.eventlog")
 
 _RECENT = 4096
@@ -78,6 +76,10 @@ _OF_CONNECTIONS = frozenset(
         "flow_classified",
     }
 )
+
+
+def _at_once(work: Callable[[], str | None], done: Callable[[str | None], object]) -> None:
+    done(work())
 
 
 def _now(_: float, work: Work) -> None:
@@ -141,7 +143,7 @@ class EventLog:
     """
 
     def __init__(
-        self, path: str | None, do: Do = at_once, later: Callable[[float, Work], object] = _now
+        self, path: str | None, do: Do = _at_once, later: Callable[[float, Work], object] = _now
     ) -> None:
         self.recent = Recent()
         self._path = path
