@@ -6,9 +6,9 @@ import pytest
 
 from controller.core.hosts.port_security import (
     BACK_WITHIN_NS,
+    BARE_FOR_NS,
     HOLD_NS,
     QUIET_NS,
-    SILENT_FOR_NS,
     BoundHost,
     PortSecuritySettings,
     Refusal,
@@ -206,7 +206,7 @@ class TestBounds:
         # Its address is another's now.
         says(bench, AT_LIAR, Host(201).mac, VICTIM.address)
         says(bench, AT_VICTIM, Host(202).mac, VICTIM.address)
-        bench.now_ns += SILENT_FOR_NS + BACK_WITHIN_NS
+        bench.now_ns += BARE_FOR_NS + BACK_WITHIN_NS
         says(bench, AT_LIAR, Host(203).mac, Host(203).address)
         assert Host(201).mac not in bench.engine.fabric.hosts
         assert Host(203).mac in bench.engine.fabric.hosts

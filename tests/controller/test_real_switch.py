@@ -2,7 +2,6 @@
 
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -302,7 +301,11 @@ def watches(world: TwoSwitchesAndController, switch: str) -> int:
     return sum("tcp_flags=+psh" in flow for flow in world.switch.flows(switch))
 
 
-@pytest.mark.slow  # A new controller learns for 11 s what goes on.
+def relearning(world: TwoSwitchesAndController) -> bool:
+    return any("hard_timeout=5" in flow for flow in world.switch.flows("s1"))
+
+
+@pytest.mark.slow  # A new controller learns for some seconds what goes on.
 def test_a_dormant_connection_is_known_again_by_its_first_data(impatient: Impatient) -> None:
     world = impatient
     world.introduce()
@@ -330,8 +333,8 @@ def test_a_dormant_connection_is_known_again_by_its_first_data(impatient: Impati
     wait_for(lambda: watches(world, "s1") == 2, "the watch")
     world.controller.stop(signal.SIGKILL)
     world.controller.start()
-    world.wait_events("link_up", 2)
-    time.sleep(12)  # What nobody needs is gone by then.
+    wait_for(lambda: relearning(world), "the controller to learn what goes on")
+    wait_for(lambda: not relearning(world), "only the watch to copy data up")
     assert watches(world, "s1") == 2
     assert len(world.events("connection_opened")) == 1
     world.send_data(4000)

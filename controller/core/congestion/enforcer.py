@@ -20,8 +20,6 @@ from controller.model.values import FlowClass, PortId
 # Beyond a router there may be millions of hosts, and whoever wants to can pretend to be one.
 OUTSIDE_PER_PORT = 1024
 FLOW_WINDOWS_PER_SWITCH = 32_768
-# It takes as long as there are outside hosts.
-_PRUNED_EVERY = 1024
 
 
 class Enforcer:
@@ -77,9 +75,8 @@ class Enforcer:
         self._scales.setdefault(entry.address, entry.window_scale)
         if entry.address not in self._lanes:
             self._unused[entry.address] = now_ns
-        # Whether its host is of the fabric may not be known yet.
+        # Whether its host is of the fabric may not be known yet: it has its place in any case.
         self._outside_at.setdefault(port_id, set()).add(entry.address)
-        self._host_ports.setdefault(entry.address, set()).add(port_id)
         self._put_host_window(port_id, entry.address)
 
     def renew(self, pairs: Iterable[HostPair]) -> None:
@@ -140,6 +137,10 @@ class Enforcer:
 
     def forget_unused(self, unused_since_ns: int, kept: Container[bytes]) -> None:
         """Withdraw the entries of hosts without a connection since then, but those to be `kept`."""
+        for outside in self._outside_at.values():
+            if len(outside) >= self._outside_per_port:
+                # Some of them may have turned out to be hosts of the fabric.
+                outside.difference_update([one for one in outside if self._is_inside(one)])
         for address, since_ns in list(self._unused.items()):
             if since_ns > unused_since_ns:
                 break
@@ -225,11 +226,9 @@ class Enforcer:
         return True
 
     def _has_room_for_host(self, address: bytes, port_id: PortId) -> bool:
-        if port_id in self._host_ports.get(address, ()) or self._is_inside(address):
-            return True
         outside = self._outside_at.setdefault(port_id, set())
-        if len(outside) >= self._outside_per_port and self.refused % _PRUNED_EVERY == 0:
-            outside.difference_update([other for other in outside if self._is_inside(other)])
+        if address in outside or self._is_inside(address):
+            return True
         if len(outside) >= self._outside_per_port:
             self.refused += 1
             return False

@@ -1,7 +1,7 @@
 """The life of connections: opened, routed, counted, classified, dormant, awake, adopted, closed.
 
-It keeps the GVT and the entries of switches in step. It does not decide
-how large windows are: that follows from the counts of the ports.
+It keeps the GVT and the entries of switches in step. It does not decide how large windows are: that
+follows from the counts of the ports.
 """
 
 from collections import Counter, deque
@@ -419,10 +419,9 @@ class Connections:
 
     def _begin(self, connection: Connection) -> None:
         """Regulate a connection; count it at once, or when it is old enough."""
-        if not connection.established or connection.record is not None:
-            return
-        self._apply_from_start(connection)
-        self._counting.opened(connection)
+        if connection.established:
+            self._apply_from_start(connection)
+            self._counting.opened(connection)
 
     def _apply_from_start(self, connection: Connection) -> None:
         """Install window entries at once if those of the hosts do not fit the connection."""

@@ -125,8 +125,8 @@ class HostPair:
     `path_id` decides their path; it is None if the switches assign none. `edges` are the switches
     of both hosts, the initiator's first, only one if they are the same. `counted` is how many
     members are in the counts of the ports; those that are `dormant` are no members. `charged` is
-    what they are charged to (`GlobalFlowTable`). `handshake_ns`
-    is the least time from SYN to SYN-ACK among the members that came since (0: none was measured).
+    what they are charged to (`GlobalFlowTable`). `handshake_ns` is the least time from SYN to
+    SYN-ACK among the members that came since (0: none was measured).
     """
 
     initiator_mac: bytes

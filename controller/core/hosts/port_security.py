@@ -15,7 +15,7 @@ from controller.model.effects import Effect, Record, Warn
 from controller.model.values import PortId
 
 QUIET_NS = 10 * 10**9
-SILENT_FOR_NS = 1800 * 10**9
+BARE_FOR_NS = 1800 * 10**9
 SEARCH_EVERY_NS = 10**9
 # A host that is asked whether it has moved answers within this time, if it has not.
 DENIED_WITHIN_NS = 10**9
@@ -84,23 +84,22 @@ class PortSecurity:
         self._bound = {host.mac: host for host in settings.bound}
         self._moves = _Damping()
         self._takeovers = _Damping()
-        self._silent: dict[bytes, int] = {}  # Hosts without an address, since when.
+        # Hosts without an address: nobody can ask for them.
+        self._bare_since: dict[bytes, int] = {}
         self._searched_ns: dict[PortId, int] = {}
         self._since: dict[tuple[PortId, Refusal], int] = {}  # By when it was last refused.
         self.refused: dict[tuple[PortId, Refusal], int] = {}
 
     def admits_host(self, mac: bytes, port_id: PortId, now_ns: int) -> bool:
-        """Whether a host is believed to be at a port."""
+        """Whether a host is believed to be at a port that it was not at."""
         host = self._fabric.hosts.get(mac)
-        if host is not None and host.port == port_id:
-            return True
         bound = self._bound.get(mac)
         if bound is not None and not self._is(bound, port_id):
             return self._refuse(port_id, Refusal.HOST_ELSEWHERE, now_ns)
         if not self._has_room(port_id, now_ns):
             return self._refuse(port_id, Refusal.HOSTS, now_ns)
         if host is None:
-            self._silent[mac] = now_ns
+            self._bare_since[mac] = now_ns
             return True
         before = host.port
         move = self._moves.judge(mac, before, port_id, now_ns) if self._settings.moves else None
@@ -120,7 +119,7 @@ class PortSecurity:
         """A host may have no address any more, so nobody can ask for it."""
         host = self._fabric.hosts.get(mac)
         if host is not None and not host.addresses:
-            self._silent[mac] = now_ns
+            self._bare_since[mac] = now_ns
 
     def _has_room(self, port_id: PortId, now_ns: int) -> bool:
         """Whether there is room for one more host, if need be for one that nobody can ask for and
@@ -131,20 +130,17 @@ class PortSecurity:
             return False
         self._searched_ns[port_id] = now_ns
         for host in self._fabric.hosts_at(port_id):
-            since_ns = self._silent.get(host.mac, now_ns)
-            if not host.addresses and now_ns - since_ns >= SILENT_FOR_NS:
-                del self._silent[host.mac]
+            since_ns = self._bare_since.get(host.mac, now_ns)
+            if not host.addresses and now_ns - since_ns >= BARE_FOR_NS:
                 self._fabric.forget(host.mac)
                 self._emit(Record("host_lost", {"mac": host.mac.hex(":")}))
                 return True
         return False
 
     def admits_address(self, mac: bytes, vlan: bytes, address: bytes, now_ns: int) -> bool:
-        """Whether a known host is believed to have an address."""
+        """Whether a known host is believed to have an address that it had not."""
         fabric = self._fabric
         owner, port_id = fabric.owner(address, vlan), fabric.hosts[mac].port
-        if owner is not None and owner.mac == mac:
-            return True
         if fabric.n_addresses_at(port_id) >= self._settings.addresses_per_port:
             return self._refuse(port_id, Refusal.ADDRESSES, now_ns)
         if owner is None:
@@ -172,8 +168,10 @@ class PortSecurity:
 
     def tend(self, now_ns: int) -> None:
         """Report the ports at which all has been believed for QUIET_NS."""
-        for mac in [mac for mac in self._silent if mac not in self._fabric.hosts]:
-            del self._silent[mac]
+        hosts = self._fabric.hosts
+        for mac in list(self._bare_since):
+            if mac not in hosts or hosts[mac].addresses:
+                del self._bare_since[mac]
         self._moves.tend(now_ns)
         self._takeovers.tend(now_ns)
         for (port_id, refusal), seen_ns in list(self._since.items()):

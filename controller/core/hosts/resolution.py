@@ -85,10 +85,10 @@ class Resolver:
     def bind(self, mac: bytes, address: bytes, tags: bytes, now_ns: int) -> None:
         """A known host says that it has this address now."""
         vlan = vlan_of(tags)
-        if not self.security.admits_address(mac, vlan, address, now_ns):
-            return
         owner = self._fabric.owner(address, vlan)
         if owner is None or owner.mac != mac:
+            if not self.security.admits_address(mac, vlan, address, now_ns):
+                return
             if owner is not None:
                 self._probe(owner.port, owner.mac, (vlan, address))  # Has it given it up?
             self._fabric.bind(mac, address, vlan)

@@ -116,10 +116,6 @@ class Trees:
             self._is_prepared = True
         return self._is_prepared
 
-    def close(self) -> None:
-        """It is not wanted any more."""
-        self._steps.close()
-
     def advance(self, destination: int) -> bool:
         """Go one step further towards the paths to a destination; returns whether they are
         known."""
