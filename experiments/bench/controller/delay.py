@@ -49,7 +49,7 @@ def delays(scheme: str, n: int) -> dict[str, float]:
         time.sleep(_SETTLED_S)
         turns = [_turn_us(switch, _NOTICES, _PAUSE_S) for _ in range(_TURNS)]
         alone = [_turn_us(switch, _ALONE, _ALONE_PAUSE_S) for _ in range(_TURNS)]
-        found = set(weir.burst_flows(HOSTS))
+        found = set(weir.burst_flows(HOSTS, _TURNS * (_NOTICES + _ALONE)))
         if found != {n}:
             raise RuntimeError(f"the controller found {found} flows, not {n}")
     return {

@@ -29,6 +29,31 @@ def run(progress: Callable[[str], None]) -> dict[str, float]:
     }
 
 
+class _Server:
+    """The port of the server, at which notices tell how many flows count."""
+
+    def __init__(self, weir: Weir, switch: FakeSwitch) -> None:
+        self._weir = weir
+        self._switch = switch
+        self._notices = 0
+
+    def flows(self) -> int:
+        """How many flows count now."""
+        self._switch.send(notice(3, HOSTS, self._notices))
+        self._notices += 1
+        self._switch.settle()
+        return self._weir.burst_flows(HOSTS, self._notices)[-1]
+
+    def wait_until_dormant(self) -> None:
+        """Wait until none counts."""
+
+        def none_counts() -> bool:
+            self._switch.listen(1.0)
+            return self.flows() == 0
+
+        wait_until(none_counts, timeout_s=_DORMANT_S, what="all connections are dormant")
+
+
 def _relearn_ms(progress: Callable[[str], None]) -> float:
     directory = RUN_DIR / "pool"
     directory.mkdir()
@@ -36,16 +61,15 @@ def _relearn_ms(progress: Callable[[str], None]) -> float:
         switch.introduce()
         _open(switch, _POOL)
         requests = b"".join(CallTo(number).request() for number in range(_POOL))
-        took_ms = []
+        server, took_ms = _Server(weir, switch), []
         for turn in range(_TURNS):
             progress(f"turn {turn + 1} of {_TURNS} of a pool of {_POOL}")
-            _until_dormant(weir, switch)
+            server.wait_until_dormant()
             begun_s = time.perf_counter()
             switch.send(requests)
             switch.settle()
             took_ms.append((time.perf_counter() - begun_s) * 1e3)
-            found = _flows(weir, switch)
-            if found != _POOL:
+            if (found := server.flows()) != _POOL:
                 raise RuntimeError(f"the controller found {found} flows, not {_POOL}")
     return statistics.median(took_ms)
 
@@ -58,7 +82,7 @@ def _dormant_bytes(progress: Callable[[str], None]) -> float:
         switch.introduce()
         before_bytes = weir.resident_bytes()
         _open(switch, _MANY)
-        _until_dormant(weir, switch)
+        _Server(weir, switch).wait_until_dormant()
         return (weir.resident_bytes() - before_bytes) / _MANY
 
 
@@ -66,18 +90,3 @@ def _open(switch: FakeSwitch, n: int) -> None:
     for piece in openings(0, n, CallTo):
         switch.send(piece)
     switch.settle()
-
-
-def _until_dormant(weir: Weir, switch: FakeSwitch) -> None:
-    def none_counts() -> bool:
-        switch.listen(1.0)
-        return _flows(weir, switch) == 0
-
-    wait_until(none_counts, timeout_s=_DORMANT_S, what="all connections are dormant")
-
-
-def _flows(weir: Weir, switch: FakeSwitch) -> int:
-    """How many flows count at the server's port."""
-    switch.send(notice(3, HOSTS, 1))
-    switch.settle()
-    return weir.burst_flows(HOSTS)[-1]

@@ -18,6 +18,7 @@ from testbed.controller import listening
 PORT = 6653
 _START_TIMEOUT_S = 30.0
 _END_TIMEOUT_S = 10.0
+_LOG_TIMEOUT_S = 10.0
 
 
 class ControllerProcess:
@@ -137,10 +138,20 @@ class Weir(ControllerProcess):
         command = ["controller", "--config", str(file)]
         super().__init__(command, directory / "weir.log", pinned=pinned, state=state)
 
-    def burst_flows(self, port: int) -> list[int]:
-        """The number of burst flows that every notice of a port found so far."""
-        notices = read_events(self._events, "queue_event")
-        return [notice["burst"] for notice in notices if notice["port"] == port]
+    def burst_flows(self, port: int, notices: int = 1) -> list[int]:
+        """The number of burst flows that every notice of a port found so far, as soon as so many
+        ``notices`` are in the event log, which is written a little later. Raises TimeoutError."""
+
+        def found() -> list[int]:
+            events = read_events(self._events, "queue_event")
+            return [event["burst"] for event in events if event["port"] == port]
+
+        wait_until(
+            lambda: len(found()) >= notices,
+            timeout_s=_LOG_TIMEOUT_S,
+            what=f"{notices} notices of port {port} are in the event log",
+        )
+        return found()
 
 
 class StockRyu(ControllerProcess):
