@@ -55,7 +55,7 @@ def _weir(weir: Weir, turn: int) -> tuple[float, float]:
         rates = _live(weir, switch, turn, _CONNECTIONS)
         # Each connection's data leave by two ports, one for either direction.
         between, after = (
-            sum(weir.burst_flows(port)[i] for port in range(1, HOSTS + 1)) for i in (0, 1)
+            sum(weir.burst_flows(port, 2)[i] for port in range(1, HOSTS + 1)) for i in (0, 1)
         )
         if (between, after) != (2 * left_open(_CONNECTIONS), 0):
             raise RuntimeError(f"the controller counted {between} and then {after} flows")
