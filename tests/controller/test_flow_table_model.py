@@ -6,7 +6,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from controller.core.flows.flow_table import EARLY_ANSWER_TIMEOUT_NS, GlobalFlowTable
+from controller.core.flows.flow_table import GlobalFlowTable
+from controller.core.flows.handshakes import EARLY_ANSWER_TIMEOUT_NS
 from controller.core.flows.host_pairs import ConnectionRecord, FlowRecord
 from controller.core.flows.policy import Treatment
 from controller.model.flow import ACK, FIN, RST, SYN, FlowKey, Segment

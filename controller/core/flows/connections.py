@@ -23,6 +23,7 @@ from controller.core.flows.host_pairs import Connection, FlowRecord, HostPair, L
 from controller.core.flows.policy import Policy, Treatment
 from controller.core.flows.recovery import SurvivingFlows
 from controller.core.flows.routes import Routes
+from controller.core.flows.senders import Senders
 from controller.core.topology.fabric import Fabric
 from controller.model.effects import Effect, ReadFlowCounters, Record
 from controller.model.entries import FlowCounter, HeldEntry, ServiceWatch
@@ -100,8 +101,7 @@ class Connections:
     ) -> None:
         self.table = GlobalFlowTable(
             treat=policy.treatment if policy else None,
-            together=fabric.together,
-            owns=fabric.owns,
+            senders=Senders(fabric.together, fabric.owns),
             charge=fabric.port_of,
             per_port=settings.per_port,
         )

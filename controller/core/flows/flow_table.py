@@ -6,12 +6,16 @@ The table is updated segment by segment, in batches; this is where the controlle
 It does not compute paths: it is told the route of each host pair.
 """
 
-import operator
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from itertools import islice
-from typing import Final, Literal
+from typing import Final
 
+from controller.core.flows.handshakes import (
+    HALF_OPEN_LIMIT,
+    HALF_OPEN_TIMEOUT_NS,
+    Half,
+    Handshakes,
+)
 from controller.core.flows.host_pairs import (
     FINISHED_INITIATOR,
     FINISHED_RESPONDER,
@@ -23,6 +27,7 @@ from controller.core.flows.host_pairs import (
 )
 from controller.core.flows.policy import Treatment
 from controller.core.flows.port_counts import PortCounts, PortFlows
+from controller.core.flows.senders import Senders
 from controller.model.flow import (
     ACK,
     DEFAULT_MSS_BYTES,
@@ -37,18 +42,10 @@ from controller.model.flow import (
 )
 from controller.model.values import FlowClass, PortId
 
-HALF_OPEN_LIMIT = 16_384
-HALF_OPEN_TIMEOUT_NS = 30 * 10**9
-EARLY_ANSWER_TIMEOUT_NS = 10**9
 CONNECTIONS_PER_PORT = 500_000
 PAIR_KEPT_NS = 10 * 10**9
 
-_DROPPED_SHARE = 256
 _BOTH_FINISHED = FINISHED_INITIATOR | FINISHED_RESPONDER
-
-# A SYN without its SYN-ACK, or a SYN-ACK without its SYN: the segment, when it was last seen, if it
-# was seen only once, and which sides have finished. A tuple, because most live for a moment.
-_Half = tuple[SegmentFields, int, bool, int]
 
 
 class ConnectionEvent:
@@ -63,13 +60,12 @@ class ConnectionEvent:
 class GlobalFlowTable:
     """All TCP connections of the fabric; only established ones count, unless they are dormant.
 
-    `counters` counts what did not become a connection, by reason: half-open ones that were given
-    up; SYNs, answers and ends that came from elsewhere than an end of their connection, of the far
-    side of a router or forged; and what was in excess of the `per_port` connections that hosts at
-    one port may open. `treat` is called once for each new connection, if there is a policy; a
-    connection keeps its treatment. `together` tells whether two Ethernet addresses are at the same
-    port, `owns` whether a host has an IP address (None: it is beyond a router), `charge` what a
-    host's connections are charged to, its port.
+    `counters` counts what did not become a connection, by reason: handshakes that were flooded,
+    unanswered or orphaned; what came from elsewhere than an end of its connection, from the far
+    side of a router or forged (`senders`); and the excess of the `per_port` connections that hosts
+    at one port may open. `treat` is called once for each new connection, if there is a policy; a
+    connection keeps its treatment. `charge` tells what a host's connections are charged to: its
+    port.
     """
 
     def __init__(
@@ -77,28 +73,20 @@ class GlobalFlowTable:
         half_open_limit: int = HALF_OPEN_LIMIT,
         half_open_timeout_ns: int = HALF_OPEN_TIMEOUT_NS,
         treat: Callable[[FlowKey], Treatment] | None = None,
-        together: Callable[[bytes, bytes], bool] = operator.eq,
-        owns: Callable[[bytes, bytes], bool | None] = lambda _, __: None,
+        senders: Senders | None = None,
         charge: Callable[[bytes], Hashable] = bytes,
         per_port: int = CONNECTIONS_PER_PORT,
     ) -> None:
-        self.counters: Counter[
-            Literal["flooded", "unanswered", "orphaned", "elsewhere", "excess"]
-        ] = Counter()
+        self.counters: Counter[str] = Counter()
         self.per_port = per_port
-        self._together = together
-        self._owns = owns
+        self._senders = senders or Senders()
+        self._handshakes = Handshakes(
+            self._senders, self.counters, half_open_limit, half_open_timeout_ns
+        )
         self._charge = charge
         self._opened_by: Counter[Hashable] = Counter()
-        self._half_open_limit = half_open_limit
-        self._half_open_timeout_ns = half_open_timeout_ns
         self.treat = treat
         self._connections: dict[bytes, Connection] = {}  # by both keys
-        # Both by the key of the awaited segment, the SYN-ACK's or the SYN's; oldest first.
-        self._half_open: dict[bytes, _Half] = {}
-        self._early_answers: dict[bytes, _Half] = {}
-        # Keys of SYN-ACKs whose initiator has reset the connection, and when.
-        self._given_up: dict[bytes, int] = {}
         self._host_pairs: dict[tuple[object, ...], HostPair] = {}
         self._new_pairs: list[HostPair] = []
         self._unsettled: set[HostPair] = set()
@@ -116,17 +104,17 @@ class GlobalFlowTable:
         return len(self._connections) // 2 - self.n_dormant
 
     @property
-    def half_open_limit(self) -> int:
-        return self._half_open_limit
-
-    @property
     def most_of_one_port(self) -> int:
         """How many connections the port has opened that has opened most."""
         return max(self._opened_by.values(), default=0)
 
     @property
     def half_open(self) -> int:
-        return len(self._half_open)
+        return len(self._handshakes.awaited)
+
+    @property
+    def half_open_limit(self) -> int:
+        return self._handshakes.limit
 
     @property
     def n_host_pairs(self) -> int:
@@ -198,12 +186,7 @@ class GlobalFlowTable:
 
     def is_opening(self, key: bytes) -> bool:
         """Whether a part of a connection's handshake was seen, by the key of either direction."""
-        answer_key = reverse(key)
-        return any(
-            side in halves
-            for halves in (self._half_open, self._early_answers)
-            for side in (key, answer_key)
-        )
+        return self._handshakes.is_under_way(key)
 
     # Segments
 
@@ -213,29 +196,26 @@ class GlobalFlowTable:
         """Enter copied segments, in this order; returns what happened to connections."""
         self._now_ns = now_ns
         changes: list[tuple[str, Connection]] = []
-        connections, half_open = self._connections, self._half_open
+        connections, handshakes = self._connections, self._handshakes
+        awaited = handshakes.awaited
         for segment in segments:
             key, flags = segment[2], segment[3]
             if flags & (RST | SYN):
                 if flags & RST:
                     self._reset(segment, changes)
                 elif flags & ACK:
-                    half = half_open.get(key)
-                    if half is not None:
-                        if not self._answers(half, segment):
-                            self.counters["elsewhere"] += 1
-                            continue
-                        del half_open[key]
-                        if half[3] != _BOTH_FINISHED:
+                    if key in awaited:
+                        half = handshakes.answer(segment)
+                        if half is not None:
                             self._open(half, segment, now_ns, changes)
-                    elif key not in self._given_up and not self._is_answered(segment):
-                        self._answered_early(segment, now_ns)
+                    elif not self._is_answered(segment):
+                        handshakes.answer_early(segment, now_ns)
                 else:
                     self._syn(segment, now_ns, changes)
             elif flags & FIN:
                 connection = connections.get(key)
                 if connection is None:
-                    self._finish_half(segment)
+                    handshakes.finish(segment)
                     continue
                 if not self.is_from(segment, connection):
                     self.counters["elsewhere"] += 1
@@ -260,38 +240,14 @@ class GlobalFlowTable:
         if known is not None:
             if known.key == key and known.initial_sequence == segment[4]:
                 return
-            if not self.is_from(segment, known) and not self._owns_source(segment):
+            if not self.is_from(segment, known) and not self._senders.owns_source(segment):
                 self.counters["elsewhere"] += 1
                 return
             self.remove(known)
             changes.append((ConnectionEvent.REPLACED, known))
-        half_open, answer_key = self._half_open, reverse(key)
-        crossing, repeated = half_open.get(key), half_open.get(answer_key)
-        for half in (crossing, repeated):
-            if half is not None and not self._is_of_half(segment, half):
-                if not self._owns_source(segment):
-                    self.counters["elsewhere"] += 1
-                    return
-                # The other one has used an address that is not its own.
-                crossing = repeated = None
-        if crossing is not None and crossing[3] != _BOTH_FINISHED:
-            # RFC 9293 section 3.5, simultaneous open: the sender of the first SYN is the initiator.
-            del half_open[key]
-            half_open[key] = (crossing[0], now_ns, False, crossing[3])
-            return
-        half_open.pop(key, None)
-        if self._early_answers:
-            early = self._early_answers.pop(key, None)
-            if early is not None and early[0][5] == (segment[4] + 1) & 0xFFFFFFFF:
-                half = segment, now_ns, False, early[3]
-                if self._answers(half, early[0]):
-                    self._open(half, early[0], now_ns, changes)
-                    return
-                self.counters["elsewhere"] += 1
-        half_open.pop(answer_key, None)
-        half_open[answer_key] = (segment, now_ns, repeated is None, 0)
-        if len(half_open) > self._half_open_limit:
-            self._drop_oldest(half_open)
+        established = self._handshakes.syn(segment, now_ns)
+        if established is not None:
+            self._open(established.half, established.answer, now_ns, changes)
 
     def _is_answered(self, answer: SegmentFields) -> bool:
         """Whether this SYN-ACK repeats that of an established connection. If not, it may be that of
@@ -303,69 +259,28 @@ class GlobalFlowTable:
             or (known.initial_sequence + 1) & 0xFFFFFFFF == answer[5]
         )
 
-    def _answered_early(self, segment: SegmentFields, now_ns: int) -> None:
-        """A SYN-ACK from another switch than the SYN, whose copy may still be on its way."""
-        awaited = reverse(segment[2])
-        self._early_answers.pop(awaited, None)
-        self._early_answers[awaited] = (segment, now_ns, False, 0)
-        if len(self._early_answers) > self._half_open_limit:
-            self._drop_oldest(self._early_answers)
-
-    def _drop_oldest(self, halves: dict[bytes, _Half]) -> None:
-        """Drop the oldest, several at once: to find the first key of a dict is slow after those
-        before it were deleted one by one."""
-        oldest = list(islice(halves, 1 + self._half_open_limit // _DROPPED_SHARE))
-        for key in oldest:
-            del halves[key]
-        self.counters["flooded"] += len(oldest)
-
     def has_room(self, mac: bytes) -> bool:
         """Whether a host may open one more connection."""
         return self._opened_by.get(self._charge(mac), 0) < self.per_port
 
-    def _answers(self, half: _Half, answer: SegmentFields) -> bool:
-        """Whether a SYN-ACK comes from where its SYN went.
-
-        The Ethernet addresses may differ: frames to a virtual router are answered by a real one.
-        """
-        syn, answering = half[0], answer[1][6:]
-        asked, asking = syn[1][:6], syn[1][6:]
-        if asked == answering or self._together(asked, answering):
-            return True
-        # From outside, answers may come by another router. Whoever knows the number has seen the
-        # SYN; but so has its sender.
-        return (
-            answer[5] == (syn[4] + 1) & 0xFFFFFFFF
-            and asking != answering
-            and not self._together(asking, answering)
-            and self._owns(answering, FlowKey.unpack(answer[2]).src) is None
-        )
-
-    def _owns_source(self, segment: SegmentFields) -> bool:
-        """Whether the sender of a segment has its source address."""
-        return bool(self._owns(segment[1][6:], FlowKey.unpack(segment[2]).src))
-
     def is_from(self, segment: SegmentFields, connection: Connection) -> bool:
         """Whether a segment comes from where that end of its connection is."""
-        pair, sender = connection.pair, segment[1][6:]
-        mac = pair.initiator_mac if segment[2] == connection.key else pair.responder_mac
-        return sender == mac or self._together(sender, mac)
-
-    def _is_of_half(self, segment: SegmentFields, half: _Half) -> bool:
-        """Whether a segment comes from where that end of its half-open connection is."""
-        known, sender = half[0], segment[1][6:]
-        mac = known[1][6:] if segment[2] == known[2] else known[1][:6]
-        return sender == mac or self._together(sender, mac)
+        pair = connection.pair
+        is_initiators = segment[2] == connection.key
+        return self._senders.is_at(
+            segment, pair.initiator_mac if is_initiators else pair.responder_mac
+        )
 
     def _open(
         self,
-        half: _Half,
+        half: Half,
         answer: SegmentFields,
         now_ns: int,
         changes: list[tuple[str, Connection]],
     ) -> None:
         """A connection is established."""
-        (_, macs, key, _, sequence, _, _, mss_bytes, scale, path_id), seen_ns, once, finished = half
+        syn, seen_ns, once, finished = half
+        _, macs, key, _, sequence, _, _, mss_bytes, scale, path_id = syn
         _, _, answer_key, _, _, _, _, answer_mss_bytes, answer_scale, answer_path_id = answer
         if not self.has_room(macs[6:]):
             self.counters["excess"] += 1
@@ -393,7 +308,7 @@ class GlobalFlowTable:
             identity = (*identity, treatment)
         pair = self._host_pairs.get(identity)
         if pair is None:
-            if self._owns(macs[6:], FlowKey.unpack(key).src) is False:
+            if self._senders.borrows_source(syn):
                 self.counters["elsewhere"] += 1
                 return
             scales = min(answer_scale, MAX_WINDOW_SCALE), min(scale, MAX_WINDOW_SCALE)
@@ -416,40 +331,10 @@ class GlobalFlowTable:
         pair.members.add(connection)
         self._unsettled.add(pair)
 
-    def _finish_half(self, segment: SegmentFields) -> None:
-        """A FIN of a connection that is not known to be open yet."""
-        key = segment[2]
-        answer_key = reverse(key)
-        for halves, responder, initiator in (
-            (self._half_open, key, answer_key),
-            (self._early_answers, answer_key, key),
-        ):
-            for place, finished in (
-                (initiator, FINISHED_INITIATOR),
-                (responder, FINISHED_RESPONDER),
-            ):
-                half = halves.get(place)
-                if half is not None and self._is_of_half(segment, half):
-                    halves[place] = (*half[:3], half[3] | finished)
-                    return
-
     def _reset(self, segment: SegmentFields, changes: list[tuple[str, Connection]]) -> None:
-        key = segment[2]
-        if self._half_open or self._early_answers:
-            answer_key = reverse(key)
-            for halves in (self._half_open, self._early_answers):
-                half = halves.get(key) or halves.get(answer_key)
-                if half is not None and not self._is_of_half(segment, half):
-                    self.counters["elsewhere"] += 1
-                    return
-            if answer_key in self._half_open:
-                # The initiator's: the SYN-ACK may still come, from another switch.
-                self._given_up.pop(answer_key, None)
-                self._given_up[answer_key] = self._now_ns
-                if len(self._given_up) > self._half_open_limit:
-                    del self._given_up[next(iter(self._given_up))]
-            self._forget_handshake(key)
-        connection = self._connections.get(key)
+        if not self._handshakes.reset(segment, self._now_ns):
+            return
+        connection = self._connections.get(segment[2])
         if connection is None:
             return
         if not self.is_from(segment, connection):
@@ -474,7 +359,7 @@ class GlobalFlowTable:
         Of `macs` and `window_scales`, the initiator's address comes first, and the scale for its
         data.
         """
-        self._forget_handshake(key)
+        self._handshakes.forget(key)
         treatment = Treatment.ORDINARY if self.treat is None else self.treat(FlowKey.unpack(key))
         identity = (key[:-4], *macs, path_id, mss_bytes, *window_scales, treatment)
         pair = self._host_pairs.get(identity)
@@ -566,18 +451,10 @@ class GlobalFlowTable:
         """Drop SYNs that were never answered. Returns the SYN-ACKs whose SYN never came, each with
         the sides that have finished since."""
         self._now_ns = now_ns
-        self.counters["unanswered"] += len(
-            _take_older(self._half_open, now_ns - self._half_open_timeout_ns)
-        )
-        for key, since_ns in list(self._given_up.items()):
-            if since_ns > now_ns - EARLY_ANSWER_TIMEOUT_NS:
-                break
-            del self._given_up[key]
-        orphans = _take_older(self._early_answers, now_ns - EARLY_ANSWER_TIMEOUT_NS)
-        self.counters["orphaned"] += len(orphans)
+        orphans = self._handshakes.expire(now_ns)
         self._settle()
         self._ports.forget_handshakes(now_ns)
-        return [(Segment(*half[0]), half[3]) for half in orphans if half[3] != _BOTH_FINISHED]
+        return orphans
 
     def drop_unused(self, now_ns: int) -> list[HostPair]:
         """Remove the host pairs without a connection, even a dormant one, for PAIR_KEPT_NS; returns
@@ -626,11 +503,6 @@ class GlobalFlowTable:
                     idle_background=sign if record.idle and is_background else 0,
                 )
 
-    def _forget_handshake(self, key: bytes) -> None:
-        for side in (key, reverse(key)):
-            self._half_open.pop(side, None)
-            self._early_answers.pop(side, None)
-
     def _settle(self) -> None:
         for pair in self._unsettled:
             self._ports.settle(pair)
@@ -639,13 +511,3 @@ class GlobalFlowTable:
             else:
                 self._unused.setdefault(pair, self._now_ns)
         self._unsettled.clear()
-
-
-def _take_older(halves: dict[bytes, _Half], seen_ns: int) -> list[_Half]:
-    """Remove and return those last seen at `seen_ns` or earlier; the oldest come first."""
-    keys = []
-    for key, half in halves.items():
-        if half[1] > seen_ns:
-            break
-        keys.append(key)
-    return [halves.pop(key) for key in keys]
