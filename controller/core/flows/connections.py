@@ -170,7 +170,7 @@ class Connections:
     @property
     def watches(self) -> bool:
         """Whether any switch watches for data of dormant connections."""
-        return self._dormant.watches
+        return self._dormant.n_watches > 0
 
     def _learn(self, segment: SegmentFields, now_ns: int) -> None:
         """Data of a connection that is dormant, or whose handshake was not seen. (A bare ACK may be
@@ -465,9 +465,10 @@ class Connections:
         if self._surviving:
             # Otherwise what a switch held of it would bring it back.
             self.forget_remembered(FlowKey.unpack(connection.key))
-        self._dormant.discard(connection)
+        if connection.dormant:
+            self._dormant.discard(connection)
         self._let_go(connection)
-        if self.watches or self.relearning:
+        if self._dormant.n_watches or self._counting.relearning:
             for key in (connection.key, connection.answer_key):
                 self._just_closed.pop(key, None)
                 self._just_closed[key] = self.table.now_ns

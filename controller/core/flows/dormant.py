@@ -41,6 +41,7 @@ class DormantConnections:
         self._places: dict[Connection, tuple[_Place | None, int]] = {}
         # By switch, the connections of each watch.
         self._watches: dict[int, dict[ServiceWatch, set[Connection]]] = {}
+        self.n_watches = 0
         self._adopted: dict[_Place, int] = {}  # Since when; longest first.
         self.adopted_addresses: Counter[bytes] = Counter()
 
@@ -51,11 +52,6 @@ class DormantConnections:
     def most_watches(self) -> int:
         """How many watches the switch has that has most."""
         return max(map(len, self._watches.values()), default=0)
-
-    @property
-    def watches(self) -> bool:
-        """Whether there is any watch."""
-        return any(self._watches.values())
 
     def __iter__(self) -> Iterator[Connection]:
         """Those that are dormant for longest come first."""
@@ -139,6 +135,7 @@ class DormantConnections:
             if len(watches) >= self._watches_per_switch:
                 excess = self._evict(place.switch, next(iter(watches)))
             self._tables.put(place.switch, place.watch)
+            self.n_watches += 1
         watches[place.watch] = connections
         if connection is not None:
             connections.add(connection)
@@ -152,6 +149,7 @@ class DormantConnections:
             self._places[connection] = None, since_ns
         self._drop_adopted(_Place(switch, watch))
         self._tables.remove(switch, watch.key)
+        self.n_watches -= 1
         return connections
 
     def _leave(self, place: _Place | None, connection: Connection) -> None:
@@ -175,6 +173,7 @@ class DormantConnections:
         if not watches[place.watch] and place not in self._adopted:
             del watches[place.watch]
             self._tables.remove(place.switch, place.watch.key)
+            self.n_watches -= 1
 
 
 def client_is_initiator(connection: Connection) -> bool:

@@ -19,6 +19,7 @@ from controller.core.flows.handshakes import (
 from controller.core.flows.host_pairs import (
     FINISHED_INITIATOR,
     FINISHED_RESPONDER,
+    Charge,
     Connection,
     ConnectionRecord,
     HostPair,
@@ -84,7 +85,7 @@ class GlobalFlowTable:
             self._senders, self.counters, half_open_limit, half_open_timeout_ns
         )
         self._charge = charge
-        self._opened_by: Counter[Hashable] = Counter()
+        self._charged: dict[Hashable, Charge] = {}
         self.treat = treat
         self._connections: dict[bytes, Connection] = {}  # by both keys
         self._host_pairs: dict[tuple[object, ...], HostPair] = {}
@@ -106,7 +107,7 @@ class GlobalFlowTable:
     @property
     def most_of_one_port(self) -> int:
         """How many connections the port has opened that has opened most."""
-        return max(self._opened_by.values(), default=0)
+        return max((charge.n for charge in self._charged.values()), default=0)
 
     @property
     def half_open(self) -> int:
@@ -217,12 +218,14 @@ class GlobalFlowTable:
                 if connection is None:
                     handshakes.finish(segment)
                     continue
-                if not self.is_from(segment, connection):
+                if key == connection.key:
+                    finished, mac = FINISHED_INITIATOR, connection.pair.initiator_mac
+                else:
+                    finished, mac = FINISHED_RESPONDER, connection.pair.responder_mac
+                if segment[1][6:] != mac and not self._senders.is_at(segment, mac):
                     self.counters["elsewhere"] += 1
                     continue
-                connection.finished |= (
-                    FINISHED_INITIATOR if key == connection.key else FINISHED_RESPONDER
-                )
+                connection.finished |= finished
                 if connection.finished == _BOTH_FINISHED:
                     self.remove(connection)
                     changes.append((ConnectionEvent.FINISHED, connection))
@@ -261,7 +264,8 @@ class GlobalFlowTable:
 
     def has_room(self, mac: bytes) -> bool:
         """Whether a host may open one more connection."""
-        return self._opened_by.get(self._charge(mac), 0) < self.per_port
+        charge = self._charged.get(self._charge(mac))
+        return charge is None or charge.n < self.per_port
 
     def is_from(self, segment: SegmentFields, connection: Connection) -> bool:
         """Whether a segment comes from where that end of its connection is."""
@@ -282,9 +286,6 @@ class GlobalFlowTable:
         syn, seen_ns, once, finished = half
         _, macs, key, _, sequence, _, _, mss_bytes, scale, path_id = syn
         _, _, answer_key, _, _, _, _, answer_mss_bytes, answer_scale, answer_path_id = answer
-        if not self.has_room(macs[6:]):
-            self.counters["excess"] += 1
-            return
         if path_id is None:
             path_id = answer_path_id
         least_mss_bytes = mss_bytes or DEFAULT_MSS_BYTES[len(key)]
@@ -316,6 +317,9 @@ class GlobalFlowTable:
             pair = self._add_pair(
                 identity, host_pair_of(key, ends, least_mss_bytes, scales, treatment, path_id)
             )
+        if pair.charge.n >= self.per_port:
+            self.counters["excess"] += 1
+            return
         # If both came in one batch, it was too quick to be measured.
         took_ns = now_ns - seen_ns
         if once and took_ns and not 0 < pair.handshake_ns <= took_ns:
@@ -327,7 +331,7 @@ class GlobalFlowTable:
     def _enter(self, connection: Connection) -> None:
         pair = connection.pair
         self._connections[connection.key] = self._connections[connection.answer_key] = connection
-        self._opened_by[pair.charged] += 1
+        pair.charge.n += 1
         pair.members.add(connection)
         self._unsettled.add(pair)
 
@@ -397,11 +401,12 @@ class GlobalFlowTable:
 
     def remove(self, connection: Connection) -> None:
         """Forget an established connection."""
-        if connection.dormant:
-            self.wake(connection, self._now_ns)
         del self._connections[connection.key], self._connections[connection.answer_key]
         connection.established = False
-        self._leave(connection)
+        if connection.dormant:
+            self._end_dormancy(connection)
+        else:
+            self._leave(connection)
 
     def make_dormant(self, connection: Connection) -> None:
         """A connection has moved nothing for long: it is not counted, and counts for no port."""
@@ -413,12 +418,15 @@ class GlobalFlowTable:
 
     def wake(self, connection: Connection, now_ns: int) -> None:
         """A dormant connection moves something: it counts again."""
+        self._end_dormancy(connection)
         connection.dormant = False
         connection.begun_ns = now_ns
+        connection.pair.members.add(connection)
+        connection.pair.charge.n += 1
+
+    def _end_dormancy(self, connection: Connection) -> None:
         connection.pair.dormant.discard(connection)
         self.n_dormant -= 1
-        connection.pair.members.add(connection)
-        self._opened_by[connection.pair.charged] += 1
         self._unsettled.add(connection.pair)
 
     def _leave(self, connection: Connection) -> None:
@@ -428,9 +436,7 @@ class GlobalFlowTable:
             self._uncount(connection)
         pair = connection.pair
         pair.members.discard(connection)
-        self._opened_by[pair.charged] -= 1
-        if not self._opened_by[pair.charged]:
-            del self._opened_by[pair.charged]
+        pair.charge.n -= 1
         self._unsettled.add(pair)
 
     @property
@@ -477,7 +483,8 @@ class GlobalFlowTable:
 
     def _add_pair(self, identity: tuple[object, ...], pair: HostPair) -> HostPair:
         pair.identity = identity
-        pair.charged = self._charge(pair.initiator_mac)
+        charged = self._charge(pair.initiator_mac)
+        pair.charge = self._charged.setdefault(charged, pair.charge)
         self._host_pairs[identity] = pair
         self._new_pairs.append(pair)
         for mac in (pair.initiator_mac, pair.responder_mac):

@@ -93,7 +93,9 @@ class Handshakes:
     def answer(self, segment: SegmentFields) -> Half | None:
         """The SYN-ACK to one that is awaited; returns the SYN, unless all is over by now."""
         half = self.awaited[segment[2]]
-        if not self._senders.answers(half[0], segment):
+        syn = half[0]
+        # Mostly it comes from the address that was asked.
+        if segment[1][6:] != syn[1][:6] and not self._senders.answers(syn, segment):
             self._counters["elsewhere"] += 1
             return None
         del self.awaited[segment[2]]

@@ -5,8 +5,7 @@ switches. So route, MSS and window scales are kept once for each `HostPair`. A c
 little more than its two keys until it has lived long enough to be counted.
 """
 
-from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Self
 
 from controller.core.flows.policy import Treatment
@@ -119,13 +118,20 @@ class Lane:
 
 
 @dataclass(slots=True, eq=False)
+class Charge:
+    """How many connections the hosts at a port have opened, without the dormant ones."""
+
+    n: int = 0
+
+
+@dataclass(slots=True, eq=False)
 class HostPair:
     """The connections between two hosts with the same path id, MSS, window scales and treatment.
 
     `path_id` decides their path; it is None if the switches assign none. `edges` are the switches
     of both hosts, the initiator's first, only one if they are the same. `counted` is how many
-    members are in the counts of the ports; those that are `dormant` are no members. `charged` is
-    what they are charged to (`GlobalFlowTable`). `handshake_ns` is the least time from SYN to
+    members are in the counts of the ports; those that are `dormant` are no members. `charge` is
+    that of the initiator's port. `handshake_ns` is the least time from SYN to
     SYN-ACK among the members that came since (0: none was measured).
     """
 
@@ -139,7 +145,7 @@ class HostPair:
     identity: tuple[object, ...] = ()
     treatment: Treatment = Treatment.ORDINARY
     path_id: int | None = None
-    charged: Hashable = None
+    charge: Charge = field(default_factory=Charge)
     edges: tuple[int, ...] = ()
     counted: int = 0
     handshake_ns: int = 0
