@@ -64,20 +64,23 @@ class Handshakes:
         """A SYN; returns it with its SYN-ACK if that has come before."""
         key = segment[2]
         awaited, answer_key = self.awaited, reverse(key)
-        crossing, repeated = awaited.get(key), awaited.get(answer_key)
-        for half in (crossing, repeated):
-            if half is not None and not self._is_of(segment, half):
+        is_first = True
+        if key in awaited or answer_key in awaited:
+            crossing, repeated = awaited.get(key), awaited.get(answer_key)
+            if not all(self._is_of(segment, half) for half in (crossing, repeated) if half):
                 if not self._senders.owns_source(segment):
                     self._counters["elsewhere"] += 1
                     return None
                 # The other one has used an address that is not its own.
                 crossing = repeated = None
-        if crossing is not None and crossing[3] != _BOTH_FINISHED:
-            # RFC 9293 section 3.5, simultaneous open: the sender of the first SYN is the initiator.
-            del awaited[key]
-            awaited[key] = (crossing[0], now_ns, False, crossing[3])
-            return None
-        awaited.pop(key, None)
+            if crossing is not None and crossing[3] != _BOTH_FINISHED:
+                # RFC 9293 section 3.5, simultaneous open: the sender of the first SYN is the
+                # initiator.
+                del awaited[key]
+                awaited[key] = (crossing[0], now_ns, False, crossing[3])
+                return None
+            is_first = repeated is None
+            awaited.pop(key, None)
         if self._early:
             early = self._early.pop(key, None)
             if early is not None and early[0][5] == (segment[4] + 1) & 0xFFFFFFFF:
@@ -85,7 +88,7 @@ class Handshakes:
                     return Established((segment, now_ns, False, early[3]), early[0])
                 self._counters["elsewhere"] += 1
         awaited.pop(answer_key, None)
-        awaited[answer_key] = (segment, now_ns, repeated is None, 0)
+        awaited[answer_key] = (segment, now_ns, is_first, 0)
         if len(awaited) > self.limit:
             self._drop_oldest(awaited)
         return None
