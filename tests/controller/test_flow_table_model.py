@@ -183,7 +183,7 @@ class AgainstNaiveModel(RuleBasedStateMachine):
     def dormant(self, key: FlowKey) -> None:
         connection, known = self.table.find(key.pack()), self.known(key)
         if connection is not None and known is not None and not self.open[known].dormant:
-            self.table.make_dormant(connection)
+            self.table.make_dormant(connection, self.now_ns)
             self.open[known].dormant, self.open[known].classes = True, {}
 
     @rule(key=keys)

@@ -497,8 +497,8 @@ class Connections:
             self._remove(connection, "expired")
             return
         self._counting.stop(connection)
-        self.table.make_dormant(connection)
-        self._forget(self._dormant.add(connection, self.table.now_ns))
+        self.table.make_dormant(connection, self.table.now_ns)
+        self._forget(self._dormant.add(connection))
         if self._settings.log:
             self._emit(Record("connection_dormant", connection.fields()))
         if not pair.needs_own_entries:

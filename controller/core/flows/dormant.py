@@ -8,6 +8,7 @@ first segment, and with that the connection counts again.
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from itertools import islice, takewhile
 from typing import NamedTuple
 
@@ -26,27 +27,34 @@ class _Place(NamedTuple):
     watch: ServiceWatch
 
 
+@dataclass(slots=True, eq=False)
+class _Watched:
+    """A watch and its connections. `adopted_ns` is when its switch connected and held it already,
+    for connections that were dormant before this controller was there; else None."""
+
+    place: _Place
+    connections: set[Connection] = field(default_factory=set)
+    adopted_ns: int | None = None
+
+
 class DormantConnections:
     """The dormant connections, those for longest first, and the watches for them.
 
     A switch has at most `watches_per_switch` watches; if there are more, the one that has not got
-    another connection for longest goes. Some are *adopted*: a switch held them when it connected,
-    for connections that were dormant before this controller was there.
+    another connection for longest goes.
     """
 
     def __init__(self, tables: Tables, watches_per_switch: int) -> None:
         self._tables = tables
         self._watches_per_switch = watches_per_switch
-        # Where each is watched for, None while a host is unknown; and since when it is dormant.
-        self._places: dict[Connection, tuple[_Place | None, int]] = {}
-        # By switch, the connections of each watch.
-        self._watches: dict[int, dict[ServiceWatch, set[Connection]]] = {}
+        self._watched: dict[Connection, _Watched | None] = {}  # None while a host is unknown
+        self._watches: dict[int, dict[ServiceWatch, _Watched]] = {}  # By switch.
+        self._adopted: dict[_Place, _Watched] = {}  # The first adopted first.
         self.n_watches = 0
-        self._adopted: dict[_Place, int] = {}  # Since when; longest first.
         self.adopted_addresses: Counter[bytes] = Counter()
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._watched)
 
     @property
     def most_watches(self) -> int:
@@ -55,35 +63,34 @@ class DormantConnections:
 
     def __iter__(self) -> Iterator[Connection]:
         """Those that are dormant for longest come first."""
-        return iter(self._places)
+        return iter(self._watched)
 
     def since(self, since_ns: int, most: int) -> list[Connection]:
         """Those that are dormant since then or longer, at most so many of them."""
-        some = islice(self._places.items(), most)
-        return [one for one, _ in takewhile(lambda item: item[1][1] <= since_ns, some)]
+        return list(islice(takewhile(lambda one: one.begun_ns <= since_ns, self), most))
 
-    def add(self, connection: Connection, now_ns: int) -> list[Connection]:
+    def add(self, connection: Connection) -> list[Connection]:
         """Watch for data of a connection. Returns those for whose watch there is no room any
         more."""
-        place = _place_of(connection)
-        self._places[connection] = place, now_ns
-        return self._put(place, connection)
+        return self._watch(connection, _place_of(connection))
 
     def discard(self, connection: Connection) -> None:
         """The connection is not dormant any more."""
-        place, _ = self._places.pop(connection, (None, 0))
-        self._leave(place, connection)
+        watched = self._watched.pop(connection, None)
+        if watched is not None:
+            self._leave(watched, connection)
 
     def rerouted(self, pair: HostPair) -> list[Connection]:
         """The hosts of a pair may be elsewhere. Returns the connections for whose watch there is no
         room any more."""
         excess = []
         for connection in pair.dormant:
-            place, (before, since_ns) = _place_of(connection), self._places[connection]
-            if place != before:
+            place, before = _place_of(connection), self._watched[connection]
+            if place == (before.place if before else None):
+                continue
+            if before is not None:
                 self._leave(before, connection)
-                self._places[connection] = place, since_ns
-                excess += self._put(place, connection)
+            excess += self._watch(connection, place)
         return excess
 
     # Watches that outlive their controller
@@ -91,24 +98,26 @@ class DormantConnections:
     def adopt(self, switch: int, watch: ServiceWatch, now_ns: int) -> list[Connection]:
         """Keep a watch that a switch held when it connected. Returns the connections for whose
         watch there is no room any more."""
-        place = _Place(switch, watch)
-        if place in self._adopted:
-            return []
-        self._adopted[place] = now_ns
+        watched, excess = self._put(_Place(switch, watch))
+        if watched.adopted_ns is not None:
+            return excess
+        watched.adopted_ns = now_ns
+        self._adopted[watched.place] = watched
         self.adopted_addresses.update((watch.client, watch.server))
-        return self._put(place, None)
+        return excess
 
     def forget_adopted(self, switch: int) -> None:
         """The switch is gone for good."""
-        for place in [place for place in self._adopted if place.switch == switch]:
-            self._unadopt(place)
+        for watched in [one for one in self._adopted.values() if one.place.switch == switch]:
+            self._unadopt(watched)
 
     def forget_adopted_before(self, since_ns: int) -> None:
         """Nobody has used these watches for long."""
-        for place, adopted_ns in list(islice(self._adopted.items(), _LOOKED_AT)):
-            if adopted_ns > since_ns:
+        for watched in list(islice(self._adopted.values(), _LOOKED_AT)):
+            assert watched.adopted_ns is not None
+            if watched.adopted_ns > since_ns:
                 break
-            self._unadopt(place)
+            self._unadopt(watched)
 
     def is_watched(self, switch: int, key: bytes) -> bool:
         """Whether a switch watches for data of a flow."""
@@ -122,57 +131,56 @@ class DormantConnections:
 
     # The connections of a watch
 
-    def _put(self, place: _Place | None, connection: Connection | None) -> list[Connection]:
-        """Watch at a place for a connection, or for unknown ones (None)."""
+    def _watch(self, connection: Connection, place: _Place | None) -> list[Connection]:
         if place is None:
+            self._watched[connection] = None
             return []
-        watches = self._watches.setdefault(place.switch, {})
-        # It is the last one now.
-        connections = watches.pop(place.watch, None)
-        excess = []
-        if connections is None:
-            connections = set()
-            if len(watches) >= self._watches_per_switch:
-                excess = self._evict(place.switch, next(iter(watches)))
-            self._tables.put(place.switch, place.watch)
-            self.n_watches += 1
-        watches[place.watch] = connections
-        if connection is not None:
-            connections.add(connection)
+        watched, excess = self._put(place)
+        watched.connections.add(connection)
+        self._watched[connection] = watched
         return excess
 
-    def _evict(self, switch: int, watch: ServiceWatch) -> list[Connection]:
+    def _put(self, place: _Place) -> tuple[_Watched, list[Connection]]:
+        """The watch at a place, which is the latest now, and the connections of one that had to
+        go."""
+        watches = self._watches.setdefault(place.switch, {})
+        watched, excess = watches.pop(place.watch, None), []
+        if watched is None:
+            if len(watches) >= self._watches_per_switch:
+                excess = self._evict(next(iter(watches.values())))
+            watched = _Watched(place)
+            self._tables.put(place.switch, place.watch)
+            self.n_watches += 1
+        watches[place.watch] = watched
+        return watched, excess
+
+    def _evict(self, watched: _Watched) -> list[Connection]:
         """End a watch. Returns its connections, which are to be forgotten."""
-        connections = list(self._watches[switch].pop(watch))
+        connections = list(watched.connections)
         for connection in connections:
-            _, since_ns = self._places[connection]
-            self._places[connection] = None, since_ns
-        self._drop_adopted(_Place(switch, watch))
-        self._tables.remove(switch, watch.key)
-        self.n_watches -= 1
+            self._watched[connection] = None
+        watched.connections.clear()
+        self._unadopt(watched)
         return connections
 
-    def _leave(self, place: _Place | None, connection: Connection) -> None:
-        if place is not None:
-            self._watches[place.switch][place.watch].discard(connection)
-            self._end_if_unused(place)
+    def _leave(self, watched: _Watched, connection: Connection) -> None:
+        watched.connections.discard(connection)
+        self._end_if_unused(watched)
 
-    def _unadopt(self, place: _Place) -> None:
-        self._drop_adopted(place)
-        self._end_if_unused(place)
-
-    def _drop_adopted(self, place: _Place) -> None:
-        if self._adopted.pop(place, None) is not None:
-            for host in (place.watch.client, place.watch.server):
+    def _unadopt(self, watched: _Watched) -> None:
+        if self._adopted.pop(watched.place, None) is not None:
+            watched.adopted_ns = None
+            for host in (watched.place.watch.client, watched.place.watch.server):
                 self.adopted_addresses[host] -= 1
                 if not self.adopted_addresses[host]:
                     del self.adopted_addresses[host]
+        self._end_if_unused(watched)
 
-    def _end_if_unused(self, place: _Place) -> None:
-        watches = self._watches[place.switch]
-        if not watches[place.watch] and place not in self._adopted:
-            del watches[place.watch]
-            self._tables.remove(place.switch, place.watch.key)
+    def _end_if_unused(self, watched: _Watched) -> None:
+        switch, watch = watched.place
+        if not watched.connections and watched.adopted_ns is None:
+            del self._watches[switch][watch]
+            self._tables.remove(switch, watch.key)
             self.n_watches -= 1
 
 

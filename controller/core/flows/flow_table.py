@@ -408,8 +408,9 @@ class GlobalFlowTable:
         else:
             self._leave(connection)
 
-    def make_dormant(self, connection: Connection) -> None:
+    def make_dormant(self, connection: Connection, now_ns: int) -> None:
         """A connection has moved nothing for long: it is not counted, and counts for no port."""
+        connection.begun_ns = now_ns
         self._leave(connection)
         connection.record = None
         connection.dormant = True

@@ -175,7 +175,7 @@ class Connection:
     """`key` is the packed key of the initiator's data, `answer_key` of the responder's.
 
     While it is `dormant`, it is no member of its pair, is not counted, and counts for no port.
-    `begun_ns` is when it opened, or moved something after it had been dormant.
+    `begun_ns` is when that began or ended, or else when it opened.
     """
 
     __slots__ = (
