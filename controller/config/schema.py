@@ -131,4 +131,5 @@ class Config(Section):
                 self.bandwidth.reserved_dscp if self.bandwidth.reserved else None,
             ),
             protection=self.protection.settings(),
+            vlans=tuple(section.rule() for section in fabric.vlans),
         )

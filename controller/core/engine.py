@@ -30,6 +30,7 @@ from controller.core.hosts.port_security import PortSecurity
 from controller.core.hosts.resolution import Resolver, ResolverSettings
 from controller.core.topology.fabric import Fabric
 from controller.core.topology.rtt import RoundTrips
+from controller.core.topology.vlans import VlanRule, Vlans
 from controller.model.effects import Effect, Record
 from controller.model.entries import (
     Entry,
@@ -63,6 +64,7 @@ class EngineSettings:
     resolver: ResolverSettings = field(default_factory=ResolverSettings)
     bandwidth: BandwidthSettings = field(default_factory=BandwidthSettings)
     protection: ProtectionSettings = field(default_factory=ProtectionSettings)
+    vlans: tuple[VlanRule, ...] = ()
 
 
 class QueueReport(NamedTuple):
@@ -82,7 +84,9 @@ class Engine:
 
     def __init__(self, settings: EngineSettings) -> None:
         self._out: list[Effect] = []
-        self._fabric = Fabric(settings.link_timeout_ns, settings.control_grace_ns)
+        self._fabric = Fabric(
+            settings.link_timeout_ns, settings.control_grace_ns, Vlans(settings.vlans)
+        )
         self._tables = Tables(self._out.append)
         self._resolver = Resolver(self._fabric, settings.resolver, self._out.append)
         self._forwarding = Forwarding(self._fabric, self._resolver, self._tables, self._out.append)

@@ -6,7 +6,7 @@ needs a class here and a pair of functions there.
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from controller.model.flow import FlowKey
 
@@ -41,6 +41,63 @@ class Relearn:
 
 
 @dataclass(frozen=True, slots=True)
+class VlanFilter:
+    """Frames in a VLAN enter by links only, and by the ports that carry it."""
+
+    @property
+    def key(self) -> EntryKey:
+        return EntryKey("vlan-filter", ())
+
+
+@dataclass(frozen=True, slots=True)
+class VlanPort:
+    """The port takes and gets only what is in one of its VLANs."""
+
+    port: int
+
+    @property
+    def key(self) -> EntryKey:
+        return EntryKey("vlan-port", (self.port,))
+
+
+@dataclass(frozen=True, slots=True)
+class TaggedIngress:
+    """Frames with the tag of this VLAN enter by the port."""
+
+    port: int
+    vlan: bytes
+
+    @property
+    def key(self) -> EntryKey:
+        return EntryKey("tagged-ingress", (self.port, self.vlan))
+
+
+@dataclass(frozen=True, slots=True)
+class UntaggedIngress:
+    """Frames without the tag of a VLAN that enter by the port are in this one."""
+
+    port: int
+    vlan: bytes
+
+    @property
+    def key(self) -> EntryKey:
+        return EntryKey("untagged-ingress", (self.port,))
+
+
+@dataclass(frozen=True, slots=True)
+class VlanEgress:
+    """Frames in this VLAN leave by the port, with its tag or without."""
+
+    port: int
+    vlan: bytes
+    tagged: bool
+
+    @property
+    def key(self) -> EntryKey:
+        return EntryKey("vlan-egress", (self.port, self.vlan))
+
+
+@dataclass(frozen=True, slots=True)
 class AssignPathIds:
     """Frames get a path id from a hash of their connection; without this entry they have none."""
 
@@ -51,15 +108,17 @@ class AssignPathIds:
 
 @dataclass(frozen=True, slots=True)
 class Steer:
-    """All UDP datagrams from `src` to `dst` (packed addresses) get this path id."""
+    """All UDP datagrams from `src` to `dst` (packed addresses) in a VLAN (empty: none) get this
+    path id."""
 
     src: bytes
     dst: bytes
     path_id: int
+    vlan: bytes = b""
 
     @property
     def key(self) -> EntryKey:
-        return EntryKey("steer", (self.src, self.dst))
+        return EntryKey("steer", (self.src, self.dst, self.vlan))
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,31 +140,49 @@ class FlowCounter:
 
 @dataclass(frozen=True, slots=True)
 class ServiceWatch:
-    """Copy up what the hosts `client` and `server` (packed addresses) send to each other from and
-    to the server's TCP port, if it is pushed (RFC 9293 section 3.9.1.2) and not counted: one of the
-    connections is dormant."""
+    """Copy up what the hosts `client` and `server` (packed addresses) send to each other in a VLAN
+    (empty: none) from and to the server's TCP port, if it is pushed (RFC 9293 section 3.9.1.2) and
+    not counted: one of the connections is dormant."""
 
     client: bytes
     server: bytes
     tcp_port: int
+    vlan: bytes = b""
+
+    @classmethod
+    def of(cls, flow: FlowKey) -> Self:
+        """The watch for a flow from a client to its server."""
+        return cls(flow.src, flow.dst, flow.dst_port, flow.vlan)
+
+    @property
+    def ends(self) -> tuple[bytes, bytes]:
+        """Both hosts, each its VLAN, if any, and its address."""
+        return self.vlan + self.client, self.vlan + self.server
 
     @property
     def key(self) -> EntryKey:
-        return EntryKey("service-watch", (self.client, self.server, self.tcp_port))
+        return EntryKey("service-watch", (self.client, self.server, self.tcp_port, self.vlan))
 
 
 @dataclass(frozen=True, slots=True)
 class HostWindow:
-    """Lower the window in segments from `address` that enter by `port` to the register's window."""
+    """Lower the window in segments from `address` in a VLAN (empty: none) that enter by `port` to
+    the register's window."""
 
     port: int
     address: bytes
     register: int
     window_scale: int
+    vlan: bytes = b""
+
+    @property
+    def end(self) -> bytes:
+        """The host: its VLAN, if any, and its address."""
+        return self.vlan + self.address
 
     @property
     def key(self) -> EntryKey:
-        return EntryKey("host-window", (self.port, self.address))
+        return EntryKey("host-window", (self.port, self.end))
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,10 +214,12 @@ class FlowWindow:
 
 @dataclass(frozen=True, slots=True)
 class Forward:
-    """Frames to `mac`, a host of this switch, leave by `port`."""
+    """Frames to `mac`, a host of this switch, leave by `port`; if `by_vlan`, only those in its
+    VLANs, in the form that they have there."""
 
     mac: bytes
     port: int
+    by_vlan: bool = False
 
     @property
     def key(self) -> EntryKey:
@@ -211,6 +290,11 @@ class Exempt:
 
 Entry = (
     LinkPort
+    | VlanFilter
+    | VlanPort
+    | TaggedIngress
+    | UntaggedIngress
+    | VlanEgress
     | Relearn
     | AssignPathIds
     | Steer

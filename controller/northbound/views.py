@@ -317,6 +317,7 @@ FlowView = TypedDict(
         "src_port": int,
         "dst": str,
         "dst_port": int,
+        "vlan": int | None,
         "class": str,
         "counted": bool,
         "idle": bool,
@@ -328,7 +329,8 @@ FlowView = TypedDict(
         "ports": list[str],
     },
 )
-"""One direction of a connection, by where its data goes. `ports` are those it leaves by.
+"""One direction of a connection, by where its data goes. `ports` are those it leaves by. A
+connection that a router passes on is one in each of its VLANs.
 
 A flow that is not counted (yet) has no volume. `class` is burst or background.
 """

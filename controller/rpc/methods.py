@@ -27,6 +27,7 @@ from pydantic import (
 from pydantic_core import CoreSchema, ErrorDetails, core_schema
 
 from controller.model.values import switch_id
+from controller.model.vlans import MAX_VLAN
 from controller.rpc.messages import CallError, Kind
 
 _SHOWN = 64
@@ -305,6 +306,10 @@ class FlowEnds(Ends):
 
     src_port: Annotated[int, Whole(0, 2**16 - 1)] = Field(description="TCP port of the sender")
     dst_port: Annotated[int, Whole(0, 2**16 - 1)] = Field(description="TCP port of the receiver")
+    vlan: Annotated[int, Whole(0, MAX_VLAN)] | None = Field(
+        default=None,
+        description="its VLAN, 0 for none; left out: the only one that has such a flow",
+    )
 
 
 class EventQuery(Parameters):

@@ -16,9 +16,11 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from controller import __version__
 from controller.config.readiness import lifetimes
 from controller.config.schema import Config
+from controller.core.flows.host_pairs import Connection
 from controller.ha.mastership import Mastership
-from controller.model.flow import FlowKey
+from controller.model.flow import FlowKey, vlan_of_key
 from controller.model.values import FlowClass, Notice, Port, PortId, datapath_id
+from controller.model.vlans import number_of, vlan
 from controller.northbound.interfaces import UnknownError
 from controller.northbound.views import (
     AccountView,
@@ -317,6 +319,7 @@ class Inspection:
             "src_port": flow.src_port,
             "dst": str(ip_address(flow.dst)),
             "dst_port": flow.dst_port,
+            "vlan": number_of(flow.vlan) or None,
             "class": lane.cls(connection).value,
             "counted": record is not None,
             "idle": record is not None and record.idle,
@@ -329,14 +332,7 @@ class Inspection:
         }
 
     def flow(self, ends: FlowEnds) -> FlowDetailView:
-        src, dst = ip_address(ends.src), ip_address(ends.dst)
-        key = FlowKey(src.packed, ends.src_port, dst.packed, ends.dst_port).pack()
-        connection = self._weir.engine.flow_table.find(key) if src.version == dst.version else None
-        if connection is None:
-            raise UnknownError(
-                f"no flow from {_endpoint(src, ends.src_port)} to {_endpoint(dst, ends.dst_port)} "
-                "is known: its connection has ended, or has not begun"
-            )
+        key, connection = self._connection(ends)
         pair = connection.pair
         lane, mac = pair.forward, pair.initiator_mac
         if key != connection.key:
@@ -349,6 +345,31 @@ class Inspection:
             "quiet_s": self._since_s(record.grown_ns) if record else None,
             "hops": [self._hop(port_id, cls) for port_id in lane.ports],
         }
+
+    def _connection(self, ends: FlowEnds) -> tuple[bytes, Connection]:
+        """The connection of a flow, and the flow's packed key. Raises UnknownError."""
+        src, dst = ip_address(ends.src), ip_address(ends.dst)
+        fabric, table = self._weir.engine.fabric, self._weir.engine.flow_table
+        vlans = {vlan(ends.vlan or 0)}
+        if ends.vlan is None:
+            vlans |= fabric.owners(src.packed).keys() | fabric.owners(dst.packed).keys()
+        found: dict[bytes, Connection] = {}
+        for one in vlans if src.version == dst.version else ():
+            key = FlowKey(src.packed, ends.src_port, dst.packed, ends.dst_port, one).pack()
+            if connection := table.find(key):
+                found[key] = connection
+        flow = f"{_endpoint(src, ends.src_port)} to {_endpoint(dst, ends.dst_port)}"
+        if not found:
+            raise UnknownError(
+                f"no flow from {flow} is known: its connection has ended, or has not begun"
+            )
+        if len(found) > 1:
+            numbers = sorted(number_of(vlan_of_key(key)) for key in found)
+            raise UnknownError(
+                f"there are flows from {flow} in several VLANs: say which, "
+                + " or ".join(f"vlan={number}" for number in numbers)
+            )
+        return found.popitem()
 
     def _hop(self, port_id: PortId, cls: FlowClass) -> HopView:
         engine = self._weir.engine

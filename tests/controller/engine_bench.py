@@ -19,6 +19,7 @@ from controller.core.flows.connections import ConnectionSettings
 from controller.core.flows.policy import Rule
 from controller.core.hosts.resolution import ResolverSettings
 from controller.core.topology.fabric import PORT_GRACE_NS
+from controller.core.topology.vlans import VlanRule
 from controller.model.effects import (
     Effect,
     GoOn,
@@ -66,6 +67,7 @@ def make_engine(
     repeat_notices: bool = True,
     protection: ProtectionSettings | None = None,
     resolver: ResolverSettings | None = None,
+    vlans: tuple[VlanRule, ...] = (),
 ) -> Engine:
     usual = SDTCP_CONNECTIONS if scheme is Scheme.SDTCP else CONNECTIONS
     return Engine(
@@ -80,6 +82,7 @@ def make_engine(
             policies=policies,
             protection=protection or ProtectionSettings(),
             resolver=resolver or ResolverSettings(),
+            vlans=vlans,
         )
     )
 

@@ -411,6 +411,7 @@ def flow(number: int) -> FlowView:
         "src_port": 1024 + number,
         "dst": "fd00::2" if number % 2 else "10.0.0.2",
         "dst_port": 80,
+        "vlan": None,
         "class": "burst",
         "counted": number < 100,
         "idle": False,

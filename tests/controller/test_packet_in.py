@@ -42,9 +42,15 @@ class TestTcp:
     def test_over_ipv6(self) -> None:
         assert packet_in.parse(over_ipv6(TCP)) == EXPECTED6
 
-    @pytest.mark.parametrize("vlans", [(5,), (5, 6)])
-    def test_with_vlan_tags(self, vlans: tuple[int, ...]) -> None:
-        assert packet_in.parse(over_ipv4(TCP, vlans)) == EXPECTED
+    @pytest.mark.parametrize(
+        ("tags", "vlan"),
+        [((5,), b"\0\5"), ((0xE005,), b"\0\5"), ((0xE000,), b""), ((0, 5), b"\0\5")],
+    )
+    def test_with_vlan_tags(self, tags: tuple[int, ...], vlan: bytes) -> None:
+        assert packet_in.parse(over_ipv4(TCP, tags)) == EXPECTED._replace(vlan=vlan)
+
+    def test_what_is_in_two_vlans_cannot_be_matched_so_it_is_no_segment(self) -> None:
+        assert packet_in.parse(over_ipv4(TCP, (5, 6))) == OtherFrame(H1.mac, H2.mac)
 
     def test_with_ipv6_extension_headers(self) -> None:
         hop_by_hop = bytes([60, 0]) + bytes(6)

@@ -23,9 +23,15 @@ from controller.model.entries import (
     Relearn,
     ServiceWatch,
     Steer,
+    TaggedIngress,
+    UntaggedIngress,
+    VlanEgress,
+    VlanFilter,
+    VlanPort,
 )
 from controller.model.flow import FlowKey
 from controller.model.values import N_PATH_IDS
+from controller.model.vlans import vlan
 from controller.southbound.codec import match, openflow
 from controller.southbound.codec.extension import TcpRwndRegister
 from controller.southbound.codec.openflow import FlowEntry, FlowStats
@@ -38,16 +44,20 @@ ports = st.integers(1, 0xFFFFFEFF)
 u16 = st.integers(0, 65_535)
 macs = st.binary(min_size=6, max_size=6)
 addresses = st.binary(min_size=4, max_size=4) | st.binary(min_size=16, max_size=16)
+in_a_vlan = st.integers(1, 4094).map(vlan)
+vlans = st.just(b"") | in_a_vlan
 keys4 = st.builds(
-    FlowKey, st.binary(min_size=4, max_size=4), u16, st.binary(min_size=4, max_size=4), u16
+    FlowKey, st.binary(min_size=4, max_size=4), u16, st.binary(min_size=4, max_size=4), u16, vlans
 )
 keys6 = st.builds(
-    FlowKey, st.binary(min_size=16, max_size=16), u16, st.binary(min_size=16, max_size=16), u16
+    *(FlowKey, st.binary(min_size=16, max_size=16), u16),
+    *(st.binary(min_size=16, max_size=16), u16, vlans),
 )
 keys = keys4 | keys6
 registers = st.integers(0, 1023)
 scales = st.integers(0, 14)
-path_ids = st.none() | st.integers(0, N_PATH_IDS - 1)
+steered = st.integers(0, N_PATH_IDS - 1)
+path_ids = st.none() | steered
 datapath_ids = st.integers(0, 2**64 - 1)
 
 
@@ -68,17 +78,22 @@ def exemptions(draw: st.DrawFn) -> Exempt:
 
 entries: st.SearchStrategy[Entry] = st.one_of(
     st.builds(LinkPort, ports),
+    st.builds(VlanFilter),
+    st.builds(VlanPort, ports),
+    st.builds(TaggedIngress, ports, in_a_vlan),
+    st.builds(UntaggedIngress, ports, in_a_vlan),
+    st.builds(VlanEgress, ports, in_a_vlan, st.booleans()),
     st.builds(Relearn, ports),
     st.builds(AssignPathIds),
-    st.builds(Steer, *[st.binary(min_size=4, max_size=4)] * 2, st.integers(0, N_PATH_IDS - 1)),
-    st.builds(Steer, *[st.binary(min_size=16, max_size=16)] * 2, st.integers(0, N_PATH_IDS - 1)),
+    st.builds(Steer, *[st.binary(min_size=4, max_size=4)] * 2, steered, vlans),
+    st.builds(Steer, *[st.binary(min_size=16, max_size=16)] * 2, steered, vlans),
     st.builds(FlowCounter, keys, st.booleans(), path_ids),
-    st.builds(ServiceWatch, *[st.binary(min_size=4, max_size=4)] * 2, u16),
-    st.builds(ServiceWatch, *[st.binary(min_size=16, max_size=16)] * 2, u16),
-    st.builds(HostWindow, ports, addresses, registers, scales),
+    st.builds(ServiceWatch, *[st.binary(min_size=4, max_size=4)] * 2, u16, vlans),
+    st.builds(ServiceWatch, *[st.binary(min_size=16, max_size=16)] * 2, u16, vlans),
+    st.builds(HostWindow, ports, addresses, registers, scales, vlans),
     st.builds(PortWindow, ports, registers),
     st.builds(FlowWindow, ports, keys, registers, scales),
-    st.builds(Forward, macs, ports),
+    st.builds(Forward, macs, ports, st.booleans()),
     st.builds(ForwardVia, macs, datapath_ids),
     st.builds(NextHop, datapath_ids, path_ids, ports),
     st.builds(ProtectedHop, datapath_ids, st.integers(1, 0xFEFF)),
@@ -107,7 +122,8 @@ def test_every_entry_is_read_back_as_it_was_meant(entry: Entry) -> None:
         assert decode(read_back(flow_entry)) == (entry, len(flow_entries))
     volume_bytes = 0
     if isinstance(entry, FlowCounter):
-        volume_bytes = 777 - 7 * (66 if len(entry.flow.src) == 4 else 86)
+        headers_bytes = (66 if len(entry.flow.src) == 4 else 86) + (4 if entry.flow.vlan else 0)
+        volume_bytes = 777 - 7 * headers_bytes
     held = ReadBack({}).take(map(read_back, flow_entries))
     assert held == [HeldEntry(entry, volume_bytes, 5 * 10**9)]
 
@@ -173,7 +189,8 @@ class TestLayout:
             if table is Table.FORWARD:
                 assert last.actions == match.output(match.CONTROLLER)
             else:
-                assert last.goto == (table + 1 if table is not Table.PATH else None)
+                ends = table in (Table.EGRESS, Table.PATH)
+                assert last.goto == (None if ends else table + 1)
 
     def test_tcp_is_copied_never_diverted(self) -> None:
         copies = [

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from controller.ops.event_log import read_events
+from controller.southbound.switch.pipeline import Table
 from dummy_ovs import REPOSITORY, Controller, DummyOvs, controlled, free_endpoint, wait_for
 from packets import (
     ACK,
@@ -96,7 +97,7 @@ class TwoSwitchesAndController:
 
     def forwards(self) -> list[str]:
         flows = self.switch.flows("s1") + self.switch.flows("s2")
-        return [flow for flow in flows if "table=4, priority=100" in flow]
+        return [flow for flow in flows if f"table={Table.FORWARD.value}, priority=100" in flow]
 
     def open_connection(self) -> None:
         """SYN and SYN-ACK go through the switches, their copies to the controller."""

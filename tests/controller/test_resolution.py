@@ -3,11 +3,11 @@
 import pytest
 
 from controller.core.hosts.flooding import Floods
-from controller.core.hosts.resolution import vlan_of
 from controller.model.effects import AddressProbe, Deliver, Effect, NeighbourReply
 from controller.model.entries import Forward, ForwardVia
 from controller.model.packet_ins import NeighbourMessage
 from controller.model.values import PortId
+from controller.model.vlans import vlan_of
 from engine_bench import (
     BROADCAST,
     RECEIVER,

@@ -247,6 +247,7 @@ def flow(number: int) -> FlowView:
         "src_port": 80,
         "dst": "2001:db8:1234:5678:9abc:def0:9876:5432" if long else "10.0.0.250",
         "dst_port": 40_000 + number % 20_000,
+        "vlan": None,
         "class": "burst" if burst else "background",
         "counted": True,
         "idle": False,

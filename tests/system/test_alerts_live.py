@@ -26,6 +26,7 @@ from typing import NamedTuple
 import pytest
 import yaml
 
+from controller.southbound.switch.pipeline import Table
 from experiments.traffic.reader import IncastSpec
 from promtool import ALERTS
 from scraping import Phase, Scrape, require_alerts, require_silence
@@ -40,7 +41,7 @@ from watched import SECRET, World, sections, signalled, token, world
 
 # How often the controller reads the counters of queues and of meters.
 READ_S, METERS_READ_S = 1.0, 2.0
-FORWARD_TABLE = 4
+FORWARD_TABLE = Table.FORWARD.value
 
 # In tests/controller/test_switch_alerts.py.
 OF_BROKEN_SWITCHES = {

@@ -1,10 +1,14 @@
 """`fabric`: links, egress queues and hosts."""
 
-from typing import Self
+from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
 from controller.config.fields import Mac, Rate, Rtt, Section, Size, SwitchId, Time
+from controller.core.topology.vlans import Membership, VlanRule
+from controller.model.vlans import MAX_VLAN, vlan
+
+VlanNumber = Annotated[int, Field(ge=1, le=MAX_VLAN)]
 
 
 class QueueSection(Section):
@@ -23,6 +27,34 @@ class BoundHostSection(Section):
     mac: Mac
     switch: SwitchId
     port: int | str
+
+
+class VlanSection(Section):
+    """Ports for hosts, and the VLANs that they carry."""
+
+    switch: SwitchId | None = None
+    ports: tuple[int | str, ...] = Field(min_length=1)
+    access: VlanNumber | None = None
+    trunk: tuple[VlanNumber, ...] = ()
+    native: VlanNumber | None = None
+
+    @model_validator(mode="after")
+    def _is_one_of_both(self) -> Self:
+        if self.access is not None and (self.trunk or self.native is not None):
+            raise ValueError(
+                "a port is an access port of one VLAN, or a trunk: leave out access, or trunk and "
+                "native"
+            )
+        if self.access is None and not self.trunk and self.native is None:
+            raise ValueError("write access: VLAN for ports without tags, or trunk: [VLAN, ...]")
+        if self.native in self.trunk:
+            raise ValueError(f"VLAN {self.native} is native: it has no tags, so it is not in trunk")
+        return self
+
+    def rule(self) -> VlanRule:
+        untagged = self.native if self.access is None else self.access
+        membership = Membership(frozenset(map(vlan, self.trunk)), vlan(untagged or 0))
+        return VlanRule(self.switch, self.ports, membership)
 
 
 class FabricSection(Section):
@@ -80,6 +112,15 @@ class FabricSection(Section):
         ge=1,
         le=10**6,
         description="how many frames a second to unknown places are delivered to all edge ports",
+    )
+    vlans: tuple[VlanSection, ...] = Field(
+        default=(),
+        description=(
+            "which VLANs ports carry: switch (left out: all), ports (numbers or patterns of "
+            "names), and access: VLAN, or trunk: [VLAN, ...] and native: VLAN; the first that "
+            "names a port decides, and ports that none names carry frames without tags only. "
+            "Without any, every port carries every VLAN"
+        ),
     )
     queues: tuple[QueueSection, ...] = Field(
         default=(),

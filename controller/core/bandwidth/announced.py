@@ -27,6 +27,7 @@ from controller.core.bandwidth.usage import WINDOW_NS, RateEstimator, Use
 from controller.core.topology.fabric import Fabric, Host
 from controller.model.entries import Steer
 from controller.model.values import N_PATH_IDS, PortId
+from controller.model.vlans import number_of
 
 # A link is full if this part of its capacity is used, and its TCP connections are greedy if they
 # have this part of their fair share.
@@ -75,6 +76,14 @@ class Announced(NamedTuple):
     dst: bytes
     most_bps: float = inf
     owner: str | None = None
+
+
+class _Ends(NamedTuple):
+    """Two hosts in one VLAN (empty: none)."""
+
+    vlan: bytes
+    src: Host
+    dst: Host
 
 
 class Share(NamedTuple):
@@ -400,8 +409,9 @@ class Bandwidth:
                 path = self._path(src, dst, path_id)
             except UnknownPathError:
                 continue
+            entry = Steer(src, dst, path_id, self._ends(src, dst).vlan)
             # The last port is that of the host.
-            steering.update((port.switch, Steer(src, dst, path_id)) for port in path[:-1])
+            steering.update((port.switch, entry) for port in path[:-1])
         return steering
 
     def path(self, src: bytes, dst: bytes) -> PathBandwidth:
@@ -431,25 +441,45 @@ class Bandwidth:
         path_id = self._path_ids.get((src, dst))
         if path_id is None:
             path_id = self._best_path_id(src, dst)
-        links: tuple[PathLink, ...] = (Uplink(self._host(src).port), *self._path(src, dst, path_id))
+        uplink, path = Uplink(self._ends(src, dst).src.port), self._path(src, dst, path_id)
+        links: tuple[PathLink, ...] = (uplink, *path)
         return tuple(link for link in links if self._capacity(_port_of(link)) is not None)
 
     def _path(self, src: bytes, dst: bytes, path_id: int) -> tuple[PortId, ...]:
-        if len(src) != len(dst):
-            raise UnknownPathError(f"{_written(src)} and {_written(dst)} are of different families")
-        path = self._fabric.path(self._host(src).mac, self._host(dst).mac, path_id)
+        ends = self._ends(src, dst)
+        path = self._fabric.path(ends.src.mac, ends.dst.mac, path_id)
         if path is None:
             raise UnknownPathError(f"there is no path from {_written(src)} to {_written(dst)}")
         return path
 
-    def _host(self, address: bytes) -> Host:
-        host = self._fabric.owner(address)
-        if host is None:
+    def _ends(self, src: bytes, dst: bytes) -> _Ends:
+        """The hosts of two addresses, in the VLAN that has both. Raises UnknownPathError."""
+        if len(src) != len(dst):
+            raise UnknownPathError(f"{_written(src)} and {_written(dst)} are of different families")
+        sources, destinations = self._owners(src), self._owners(dst)
+        common = sources.keys() & destinations.keys()
+        if len(common) == 1:
+            (vlan,) = common
+            return _Ends(vlan, sources[vlan], destinations[vlan])
+        if not common:
+            raise UnknownPathError(
+                f"{_written(src)} is in {_named(sources)}, {_written(dst)} in "
+                f"{_named(destinations)}: what is between them is beyond a router; ask for the "
+                "paths to it and from it"
+            )
+        raise UnknownPathError(
+            f"{_written(src)} and {_written(dst)} are in several VLANs: {_named(common)}"
+        )
+
+    def _owners(self, address: bytes) -> dict[bytes, Host]:
+        """The hosts that have an address, by its VLAN. Raises UnknownPathError."""
+        owners = self._fabric.owners(address)
+        if not owners:
             raise UnknownPathError(
                 f"no host of this address is known: {_written(address)}; it has to send something "
                 "first, such as a ping"
             )
-        return host
+        return owners
 
     def _best_path_id(self, src: bytes, dst: bytes) -> int:
         """The path id whose path has most for one more announced flow.
@@ -520,3 +550,8 @@ def _left_bps(state: LinkState) -> float:
 
 def _written(address: bytes) -> str:
     return str(ip_address(address))
+
+
+def _named(vlans: Iterable[bytes]) -> str:
+    """VLANs for people."""
+    return ", ".join(f"VLAN {number_of(vlan)}" if vlan else "no VLAN" for vlan in sorted(vlans))

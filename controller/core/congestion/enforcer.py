@@ -14,7 +14,7 @@ from controller.core.congestion.registers import Registers
 from controller.core.desired.tables import Tables
 from controller.core.flows.host_pairs import Connection, HostPair, Lane
 from controller.model.entries import EntryKey, FlowWindow, HostWindow
-from controller.model.flow import FlowKey
+from controller.model.flow import FlowKey, split_end
 from controller.model.values import FlowClass, PortId
 
 # Beyond a router there may be millions of hosts, and whoever wants to can pretend to be one.
@@ -25,10 +25,10 @@ FLOW_WINDOWS_PER_SWITCH = 32_768
 class Enforcer:
     """Keeps window entries in step with flows. Flows of unknown window scale have none.
 
-    `is_inside` tells whether an address is that of a host of the fabric. Of other addresses, only
-    so many have an entry at one port. Where there is none, the entry for the whole port remains,
-    on switches that keep accounts of credit. `refused` counts the entries for which there was no
-    room.
+    An end is the VLAN of a receiver, if any, and its address. `is_inside` tells whether it is of a
+    host of the fabric. Of others, only so many have an entry at one port. Where there is none, the
+    entry for the whole port remains, on switches that keep accounts of credit. `refused` counts the
+    entries for which there was no room.
     """
 
     def __init__(
@@ -64,20 +64,20 @@ class Enforcer:
             "windows of single flows on one switch": (flows, self._flow_windows_per_switch),
         }
 
-    def scale(self, address: bytes) -> int | None:
-        """The window scale that a host is known to announce."""
-        return self._scales.get(address)
+    def scale(self, end: bytes) -> int | None:
+        """The window scale that an end is known to announce."""
+        return self._scales.get(end)
 
     def adopt(self, switch: int, entry: HostWindow, now_ns: int) -> None:
         """Keep an entry that a switch held when it connected."""
         port_id = PortId(switch, entry.port)
         self._registers.adopt(port_id, entry.register)
-        self._scales.setdefault(entry.address, entry.window_scale)
-        if entry.address not in self._lanes:
-            self._unused[entry.address] = now_ns
+        self._scales.setdefault(entry.end, entry.window_scale)
+        if entry.end not in self._lanes:
+            self._unused[entry.end] = now_ns
         # Whether its host is of the fabric may not be known yet: it has its place in any case.
-        self._outside_at.setdefault(port_id, set()).add(entry.address)
-        self._put_host_window(port_id, entry.address)
+        self._outside_at.setdefault(port_id, set()).add(entry.end)
+        self._put_host_window(port_id, entry.end)
 
     def renew(self, pairs: Iterable[HostPair]) -> None:
         """Install the window entries of all pairs, because there are registers now."""
@@ -99,32 +99,32 @@ class Enforcer:
     def _reroute(self, lane: Lane) -> None:
         if lane.window_scale is None:
             return
-        address = lane.dst
-        self._lanes.setdefault(address, set()).add(lane)
-        self._uses.setdefault(address, Counter())
-        self._unused.pop(address, None)
-        scale = self._scales.setdefault(address, lane.window_scale)
+        end = lane.receiver
+        self._lanes.setdefault(end, set()).add(lane)
+        self._uses.setdefault(end, Counter())
+        self._unused.pop(end, None)
+        scale = self._scales.setdefault(end, lane.window_scale)
         lane.odd_scale = scale != lane.window_scale
         left = self._lead(lane, lane.ports)
         for port_id in lane.ports:
-            self._put_host_window(port_id, address)
-        for port_id in left & self._host_ports.get(address, set()):
-            self._host_ports[address].discard(port_id)
-            self._remove_host_window(port_id, address)
+            self._put_host_window(port_id, end)
+        for port_id in left & self._host_ports.get(end, set()):
+            self._host_ports[end].discard(port_id)
+            self._remove_host_window(port_id, end)
 
     def leave(self, lane: Lane, now_ns: int) -> None:
         """A lane is gone. The entries of its host stay, for the next connection."""
-        lanes = self._lanes.get(lane.dst)
+        lanes = self._lanes.get(lane.receiver)
         if lanes is not None and lane in lanes:
             self._lead(lane, ())
             lanes.discard(lane)
             if not lanes:
-                del self._lanes[lane.dst], self._uses[lane.dst]
-                self._unused[lane.dst] = now_ns
+                del self._lanes[lane.receiver], self._uses[lane.receiver]
+                self._unused[lane.receiver] = now_ns
 
     def _lead(self, lane: Lane, ports: tuple[PortId, ...]) -> set[PortId]:
         """Set the ports of a lane; returns those that no lane to its receiver uses any more."""
-        uses = self._uses[lane.dst]
+        uses = self._uses[lane.receiver]
         previous = self._ways.pop(lane, ())
         if ports:
             self._ways[lane] = ports
@@ -141,22 +141,22 @@ class Enforcer:
             if len(outside) >= self._outside_per_port:
                 # Some of them may have turned out to be hosts of the fabric.
                 outside.difference_update([one for one in outside if self._is_inside(one)])
-        for address, since_ns in list(self._unused.items()):
+        for end, since_ns in list(self._unused.items()):
             if since_ns > unused_since_ns:
                 break
-            if address in kept:
+            if end in kept:
                 continue
-            del self._unused[address]
-            for port_id in self._host_ports.pop(address, ()):
-                self._remove_host_window(port_id, address)
-            del self._scales[address]
+            del self._unused[end]
+            for port_id in self._host_ports.pop(end, ()):
+                self._remove_host_window(port_id, end)
+            del self._scales[end]
 
     def remove_port(self, port_id: PortId) -> None:
         """A port is gone: remove the entries that name its registers."""
-        for address, ports in self._host_ports.items():
+        for end, ports in self._host_ports.items():
             if port_id in ports:
                 ports.remove(port_id)
-                self._remove_host_window(port_id, address)
+                self._remove_host_window(port_id, end)
         self._outside_at.pop(port_id, None)
 
     # Single flows
@@ -164,7 +164,7 @@ class Enforcer:
     def apply(self, lane: Lane, connection: Connection) -> None:
         """Give a flow entries of its own, if its class or its scale needs them."""
         if lane.odd_scale and not any(
-            peer.members and not peer.odd_scale for peer in self._lanes.get(lane.dst, ())
+            peer.members and not peer.odd_scale for peer in self._lanes.get(lane.receiver, ())
         ):
             self._rescale(lane)
         self._apply(lane, connection)
@@ -176,12 +176,12 @@ class Enforcer:
 
     def _rescale(self, lane: Lane) -> None:
         """No flow has the host's old scale any more, so the host has changed it."""
-        address, scale = lane.dst, lane.window_scale
+        end, scale = lane.receiver, lane.window_scale
         assert scale is not None
-        self._scales[address] = scale
-        for port_id in self._host_ports.get(address, set()):
-            self._put_host_window(port_id, address)
-        for peer in self._lanes[address]:
+        self._scales[end] = scale
+        for port_id in self._host_ports.get(end, set()):
+            self._put_host_window(port_id, end)
+        for peer in self._lanes[end]:
             peer.odd_scale = peer.window_scale != scale
             for connection in peer.members | peer.dormant:
                 self._apply_if_own(peer, connection)
@@ -225,23 +225,25 @@ class Enforcer:
         self._n_flow_windows[port_id.switch] += 1
         return True
 
-    def _has_room_for_host(self, address: bytes, port_id: PortId) -> bool:
+    def _has_room_for_host(self, end: bytes, port_id: PortId) -> bool:
         outside = self._outside_at.setdefault(port_id, set())
-        if address in outside or self._is_inside(address):
+        if end in outside or self._is_inside(end):
             return True
         if len(outside) >= self._outside_per_port:
             self.refused += 1
             return False
-        outside.add(address)
+        outside.add(end)
         return True
 
-    def _put_host_window(self, port_id: PortId, address: bytes) -> None:
+    def _put_host_window(self, port_id: PortId, end: bytes) -> None:
         register = self._registers.register(port_id, FlowClass.BURST)
-        if register is not None and self._has_room_for_host(address, port_id):
-            entry = HostWindow(port_id.port, address, register, self._scales[address])
+        if register is not None and self._has_room_for_host(end, port_id):
+            vlan, address = split_end(end)
+            entry = HostWindow(port_id.port, address, register, self._scales[end], vlan)
             self._tables.put(port_id.switch, entry)
-            self._host_ports.setdefault(address, set()).add(port_id)
+            self._host_ports.setdefault(end, set()).add(port_id)
 
-    def _remove_host_window(self, port_id: PortId, address: bytes) -> None:
-        self._outside_at.get(port_id, set()).discard(address)
-        self._tables.remove(port_id.switch, HostWindow(port_id.port, address, 0, 0).key)
+    def _remove_host_window(self, port_id: PortId, end: bytes) -> None:
+        self._outside_at.get(port_id, set()).discard(end)
+        vlan, address = split_end(end)
+        self._tables.remove(port_id.switch, HostWindow(port_id.port, address, 0, 0, vlan).key)

@@ -36,6 +36,8 @@ from controller.model.flow import (
     Reading,
     SegmentFields,
     reverse,
+    source_of,
+    vlan_of_key,
 )
 from controller.model.values import FlowClass
 
@@ -64,8 +66,8 @@ class ConnectionSettings(CountingSettings):
 class WindowEntries(Protocol):
     """Keeps the window entries of flows: implemented by `congestion.enforcer.Enforcer`."""
 
-    def scale(self, address: bytes) -> int | None:
-        """The window scale that a host is known to announce."""
+    def scale(self, end: bytes) -> int | None:
+        """The window scale that an end is known to announce: a VLAN, if any, and an address."""
 
     def apply(self, lane: Lane, connection: Connection) -> None:
         """A flow has begun, or its class has changed."""
@@ -183,7 +185,7 @@ class Connections:
         elif (
             not self.table.is_opening(key)
             and key not in self._just_closed
-            and self._fabric.owns(macs[6:], FlowKey.unpack(key).src) is not False
+            and self._fabric.owns(macs[6:], source_of(key), vlan_of_key(key)) is not False
         ):
             self._adopt(key, (macs[6:], macs[:6]), self._known_scales(key), path_id, now_ns)
 
@@ -303,7 +305,7 @@ class Connections:
         for answer, finished in self.table.expire(now_ns):
             key = reverse(answer.key)
             # Whoever has not got the address has not asked for it.
-            has_asked = self._fabric.owns(answer.macs[:6], FlowKey.unpack(key).src)
+            has_asked = self._fabric.owns(answer.macs[:6], source_of(key), vlan_of_key(key))
             if self.table.find(key) is None and has_asked:
                 # RFC 7323 section 2.2: the option is in a SYN-ACK only if it was in the SYN.
                 scaled = answer.window_scale is not None
@@ -316,7 +318,7 @@ class Connections:
             for lane in pair.lanes:
                 self._window_entries.leave(lane, now_ns)
         self._window_entries.forget_unused(
-            now_ns - self._settings.expiry_ns, self._dormant.adopted_addresses
+            now_ns - self._settings.expiry_ns, self._dormant.adopted_ends
         )
         for connection in self._counting.review(now_ns):
             # If it does move something, it counts again at once.
@@ -333,7 +335,7 @@ class Connections:
     def adopt_remembered(self, now_ns: int) -> None:
         """Flow counters that survived stand for connections, as soon as both ends are located."""
         for flow in self._surviving.initiators():
-            src, dst = self._fabric.owner(flow.src), self._fabric.owner(flow.dst)
+            src, dst = (self._fabric.owner(end, flow.vlan) for end in (flow.src, flow.dst))
             key = flow.pack()
             if src and dst and self.table.find(key) is None:
                 # Its flow counter tells the path id.
@@ -352,7 +354,7 @@ class Connections:
     def _known_scales(self, key: bytes) -> tuple[int | None, int | None]:
         """The scales that the receivers of both directions are known to announce."""
         flow = FlowKey.unpack(key)
-        return self._window_entries.scale(flow.dst), self._window_entries.scale(flow.src)
+        return self._window_entries.scale(flow.dst_end), self._window_entries.scale(flow.src_end)
 
     def _adopt(
         self,

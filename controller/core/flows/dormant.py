@@ -51,7 +51,7 @@ class DormantConnections:
         self._watches: dict[int, dict[ServiceWatch, _Watched]] = {}  # By switch.
         self._adopted: dict[_Place, _Watched] = {}  # The first adopted first.
         self.n_watches = 0
-        self.adopted_addresses: Counter[bytes] = Counter()
+        self.adopted_ends: Counter[bytes] = Counter()
 
     def __len__(self) -> int:
         return len(self._watched)
@@ -103,7 +103,7 @@ class DormantConnections:
             return excess
         watched.adopted_ns = now_ns
         self._adopted[watched.place] = watched
-        self.adopted_addresses.update((watch.client, watch.server))
+        self.adopted_ends.update(watch.ends)
         return excess
 
     def forget_adopted(self, switch: int) -> None:
@@ -125,9 +125,7 @@ class DormantConnections:
         if not watches:
             return False
         flow = FlowKey.unpack(key)
-        from_client = ServiceWatch(flow.src, flow.dst, flow.dst_port)
-        from_server = ServiceWatch(flow.dst, flow.src, flow.src_port)
-        return from_client in watches or from_server in watches
+        return ServiceWatch.of(flow) in watches or ServiceWatch.of(flow.reverse) in watches
 
     # The connections of a watch
 
@@ -170,10 +168,10 @@ class DormantConnections:
     def _unadopt(self, watched: _Watched) -> None:
         if self._adopted.pop(watched.place, None) is not None:
             watched.adopted_ns = None
-            for host in (watched.place.watch.client, watched.place.watch.server):
-                self.adopted_addresses[host] -= 1
-                if not self.adopted_addresses[host]:
-                    del self.adopted_addresses[host]
+            for end in watched.place.watch.ends:
+                self.adopted_ends[end] -= 1
+                if not self.adopted_ends[end]:
+                    del self.adopted_ends[end]
         self._end_if_unused(watched)
 
     def _end_if_unused(self, watched: _Watched) -> None:
@@ -203,4 +201,4 @@ def _place_of(connection: Connection) -> _Place | None:
     switch = edges[0]
     if not client_is_initiator(connection):
         flow, switch = flow.reverse, edges[-1]
-    return _Place(switch, ServiceWatch(flow.src, flow.dst, flow.dst_port))
+    return _Place(switch, ServiceWatch.of(flow))

@@ -75,7 +75,8 @@ class ConnectionRecord:
 
 @dataclass(slots=True, eq=False)
 class Lane:
-    """One direction of a host pair: data from `src` to `dst` leaves through `ports`.
+    """One direction of a host pair: data from `src` to `dst` leaves through `ports`. `receiver` is
+    `dst` with its VLAN, if any.
 
     `window_scale` is the receiver's, for the windows in the segments that come back. If it is None
     it is unknown, and the windows are not touched. `odd_scale` marks a lane whose scale is not its
@@ -87,6 +88,7 @@ class Lane:
     forward: bool
     src: bytes
     dst: bytes
+    receiver: bytes
     window_scale: int | None
     members: set["Connection"]
     dormant: set["Connection"]
@@ -227,16 +229,21 @@ def host_pair_of(
     path_id: int | None,
 ) -> HostPair:
     """A host pair without members. `key` and the first scale are for the initiator's data."""
-    src, _, dst, _ = FlowKey.unpack(key)
+    flow = FlowKey.unpack(key)
     members: set[Connection] = set()
     dormant: set[Connection] = set()
-    # If the policy says so, all of them are background flows, always.
-    always = treatment is Treatment.BACKGROUND
+
+    def lane(side: FlowKey, *, is_forward: bool) -> Lane:
+        # If the policy says so, all of them are background flows, always.
+        bgt = members if treatment is Treatment.BACKGROUND else set()
+        scale = window_scales[0 if is_forward else 1]
+        return Lane(is_forward, side.src, side.dst, side.dst_end, scale, members, dormant, bgt)
+
     return HostPair(
         *macs,
         mss_bytes,
-        Lane(True, src, dst, window_scales[0], members, dormant, members if always else set()),
-        Lane(False, dst, src, window_scales[1], members, dormant, members if always else set()),
+        lane(flow, is_forward=True),
+        lane(flow.reverse, is_forward=False),
         members,
         dormant,
         treatment=treatment,

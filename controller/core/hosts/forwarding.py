@@ -13,13 +13,20 @@ from controller.model.effects import Effect, GoOn, LinkProbe, Record
 from controller.model.entries import (
     AssignPathIds,
     Entry,
+    EntryKey,
     Forward,
     ForwardVia,
     HostWindow,
     LinkPort,
+    TaggedIngress,
+    UntaggedIngress,
+    VlanEgress,
+    VlanFilter,
+    VlanPort,
     forward_key,
 )
 from controller.model.values import Port, PortId
+from controller.model.vlans import tag
 
 
 class Forwarding:
@@ -39,6 +46,7 @@ class Forwarding:
         self._next_hops = NextHops(fabric, tables)
         self._provisioned: set[int] = set()
         self._link_entries: set[PortId] = set()
+        self._vlan_entries: dict[PortId, set[EntryKey]] = {}
         self._installed_version = fabric.version
 
     def connect(
@@ -62,8 +70,16 @@ class Forwarding:
         for entry in entries:
             if isinstance(entry, HostWindow):
                 hosts = fabric.hosts_at(PortId(switch, entry.port))
-                if len(hosts) == 1 and fabric.owner(entry.address) is None:
-                    self._resolver.bind(hosts[0].mac, entry.address, b"", now_ns)
+                if len(hosts) == 1 and fabric.owner(entry.address, entry.vlan) is None:
+                    tags = tag(entry.vlan)
+                    self._resolver.bind(hosts[0].mac, entry.address, tags, now_ns)
+        if fabric.vlans:
+            self._tables.put(switch, VlanFilter())
+            for port_id in fabric.ports_of(switch):
+                self._install_vlans(port_id)
+        # What no port carries any more must not go on until all is known again.
+        for kind in (VlanFilter, VlanPort, TaggedIngress, UntaggedIngress, VlanEgress):
+            self._tables.sweep(switch, kind)
         self._probe(PortId(switch, port.number) for port in ports)
 
     def probe(self) -> None:
@@ -94,12 +110,14 @@ class Forwarding:
     def set_port(self, switch: int, port: Port, now_ns: int) -> None:
         before, links = list(self._fabric.hosts), self._fabric.links()
         self._fabric.set_port(switch, port, now_ns)
+        self._install_vlans(PortId(switch, port.number))
         self._report_changes(before, links)
         self._probe([PortId(switch, port.number)])
 
     def remove_port(self, port_id: PortId) -> None:
         before, links = list(self._fabric.hosts), self._fabric.links()
         self._fabric.remove_port(port_id)
+        self._install_vlans(port_id)
         self._report_changes(before, links)
 
     def forget_switch(self, switch: int) -> None:
@@ -141,9 +159,29 @@ class Forwarding:
             if host is None:
                 self._tables.remove(switch, forward_key(mac))
             elif host.port.switch == switch:
-                self._tables.put(switch, Forward(mac, host.port.port))
+                self._tables.put(switch, Forward(mac, host.port.port, bool(self._fabric.vlans)))
             else:
                 self._tables.put(switch, ForwardVia(mac, host.port.switch))
+
+    def _install_vlans(self, port_id: PortId) -> None:
+        """Update the entries for the VLANs of a port, which may be gone or have another name."""
+        fabric, (switch, number) = self._fabric, port_id
+        port = fabric.port(port_id)
+        membership = fabric.vlans.membership(switch, port) if port is not None else None
+        wanted: list[Entry] = []
+        if membership is not None:
+            wanted.append(VlanPort(number))
+            for vlan in membership.tagged:
+                wanted += TaggedIngress(number, vlan), VlanEgress(number, vlan, tagged=True)
+            if vlan := membership.untagged:
+                wanted += UntaggedIngress(number, vlan), VlanEgress(number, vlan, tagged=False)
+        keys = {entry.key for entry in wanted}
+        for key in self._vlan_entries.pop(port_id, set()) - keys:
+            self._tables.remove(switch, key)
+        for entry in wanted:
+            self._tables.put(switch, entry)
+        if keys:
+            self._vlan_entries[port_id] = keys
 
     def _install_links(self) -> None:
         links = set(self._fabric.link_ports())

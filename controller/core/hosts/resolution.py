@@ -4,12 +4,12 @@ ARP (RFC 826, RFC 5227) and IPv6 neighbour discovery (RFC 4861) are treated alik
 and to group addresses go through the controller to every edge port, never over a link, so they
 cannot loop; how many there are is limited.
 
-An IP address belongs to a VLAN: the same address in another VLAN is another one. But every edge
-port is in every VLAN, and an Ethernet address is at one port in all of them. A host without any
-known address is never probed, so it stays until its port goes down or it is seen elsewhere.
+An IP address belongs to a VLAN: the same address in another VLAN is another one. But an Ethernet
+address is at one port in all VLANs. A host without any known address is never probed, so it stays
+until its port goes down or it is seen elsewhere.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 
@@ -19,6 +19,7 @@ from controller.core.topology.fabric import Fabric
 from controller.model.effects import AddressProbe, Deliver, Effect, NeighbourReply, Record
 from controller.model.packet_ins import NeighbourMessage
 from controller.model.values import PortId
+from controller.model.vlans import retag, tags_of, vlan_of
 
 _ASK_TIMES, _ASK_AGAIN_NS = 3, 10**9
 _ASKED_PER_TURN = 64
@@ -121,14 +122,17 @@ class Resolver:
             self._flood(port_id, said.frame, now_ns)
         elif any(said.address):
             if owner.mac != said.mac:
-                answer = NeighbourReply(
-                    port_id, owner.mac, said.target, said.mac, said.address, said.tags
-                )
-                self._emit(answer)
+                tags = fabric.tags_at(port_id, said.tags)
+                if tags is not None:
+                    self._emit(
+                        NeighbourReply(
+                            port_id, owner.mac, said.target, said.mac, said.address, tags
+                        )
+                    )
         elif owner.mac != said.mac:
             # RFC 5227 section 2.1.1, RFC 4862 section 5.4: a host asks whether an address that it
             # wants is taken. Only the owner can say that it still has it.
-            self._emit(Deliver((owner.port,), said.frame))
+            self._deliver((owner.port,), said.frame)
         else:
             self._flood(port_id, said.frame, now_ns)
 
@@ -186,14 +190,16 @@ class Resolver:
         """Ask the host behind a port whether it has an address."""
         port, binding = self._fabric.port(port_id), self._asked.get(key) or self._heard.get(key)
         if port is not None and binding is not None:
-            self._emit(AddressProbe(port_id, mac, key[1], port.mac, binding.tags))
+            tags = self._fabric.tags_at(port_id, binding.tags)
+            if tags is not None:
+                self._emit(AddressProbe(port_id, mac, key[1], port.mac, tags))
 
     def _pass_on(self, source: PortId, dst_mac: bytes, frame: bytes, now_ns: int) -> None:
         host = self._fabric.hosts.get(dst_mac)
         if host is None:
             self._flood(source, frame, now_ns)
         elif host.port != source:
-            self._emit(Deliver((host.port,), frame))
+            self._deliver((host.port,), frame)
 
     def _flood(self, source: PortId, frame: bytes, now_ns: int) -> None:
         if not self.floods.admit(source, now_ns):
@@ -201,16 +207,15 @@ class Resolver:
                 self._flooding.add(source)
                 self._emit(Record("flood_limited", {"port": str(source)}))
             return
-        ports = tuple(port for port in self._fabric.edge_ports(now_ns) if port != source)
-        if ports:
-            self._emit(Deliver(ports, frame))
+        self._deliver((port for port in self._fabric.edge_ports(now_ns) if port != source), frame)
 
-
-def vlan_of(tags: bytes) -> bytes:
-    """The VLAN identifiers of a frame's tags, 2 bytes each; empty without a VLAN (IEEE 802.1Q
-    clause 9.6: the identifier 0 only carries a priority)."""
-    identifiers = [
-        (int.from_bytes(tags[i + 2 : i + 4], "big") & 0xFFF).to_bytes(2, "big")
-        for i in range(0, len(tags), 4)
-    ]
-    return b"".join(identifier for identifier in identifiers if any(identifier))
+    def _deliver(self, port_ids: Iterable[PortId], frame: bytes) -> None:
+        """Send a frame out of those ports that carry its VLAN."""
+        tags = tags_of(frame)
+        by_form: dict[bytes, list[PortId]] = {}
+        for port_id in port_ids:
+            form = self._fabric.tags_at(port_id, tags)
+            if form is not None:
+                by_form.setdefault(form, []).append(port_id)
+        for form, ports in by_form.items():
+            self._emit(Deliver(tuple(ports), frame if form == tags else retag(frame, form)))

@@ -9,6 +9,8 @@ from fnmatch import fnmatchcase
 
 from controller.core.topology.links import Link, Links
 from controller.core.topology.trees import Trees
+from controller.core.topology.vlans import Vlans
+from controller.model.flow import split_end
 from controller.model.values import Port, PortId
 
 # A port that came up this recently may yet turn out to lead to a switch.
@@ -47,7 +49,10 @@ class Fabric:
     id of a connection that opened in the meantime would not be known later.
     """
 
-    def __init__(self, link_timeout_ns: int, control_grace_ns: int = 5 * 10**8) -> None:
+    def __init__(
+        self, link_timeout_ns: int, control_grace_ns: int = 5 * 10**8, vlans: Vlans | None = None
+    ) -> None:
+        self.vlans = vlans or Vlans()
         self._control_grace_ns = control_grace_ns
         self._ports: dict[PortId, _PortState] = {}
         self._connected: set[int] = set()
@@ -141,6 +146,12 @@ class Fabric:
     def port(self, port_id: PortId) -> Port | None:
         state = self._ports.get(port_id)
         return state.port if state else None
+
+    def tags_at(self, port_id: PortId, tags: bytes) -> bytes | None:
+        """The tags that a frame with these has on the wire of a port for hosts; None if the port
+        does not carry its VLAN."""
+        port = self.port(port_id)
+        return None if port is None else self.vlans.on_wire(port_id.switch, port, tags)
 
     def connected(self) -> set[int]:
         return set(self._connected)
@@ -289,18 +300,21 @@ class Fabric:
         mac = self._owners.get((vlan, address))
         return self.hosts[mac] if mac is not None else None
 
-    def owns(self, mac: bytes, address: bytes) -> bool | None:
-        """Whether a host, or another one behind its port, has an address in any VLAN. None if no
-        host has: it is beyond a router."""
-        vlans = self._vlans_of.get(address)
-        if not vlans:
-            return None
-        owners = (self._owners[vlan, address] for vlan in vlans)
-        return any(owner == mac or self.together(owner, mac) for owner in owners)
+    def owners(self, address: bytes) -> dict[bytes, Host]:
+        """The hosts that have this address, by its VLAN."""
+        vlans = self._vlans_of.get(address, ())
+        return {vlan: self.hosts[self._owners[vlan, address]] for vlan in vlans}
 
-    def is_inside(self, address: bytes) -> bool:
-        """Whether a host has this address in any VLAN; others are beyond a router."""
-        return address in self._vlans_of
+    def owns(self, mac: bytes, address: bytes, vlan: bytes = b"") -> bool | None:
+        """Whether a host, or another one behind its port, has an address. None if no host has: it
+        is beyond a router."""
+        owner = self._owners.get((vlan, address))
+        return None if owner is None else owner == mac or self.together(owner, mac)
+
+    def is_inside(self, end: bytes) -> bool:
+        """Whether a host has an address, which follows its VLAN, if any; others are beyond a
+        router."""
+        return split_end(end) in self._owners
 
     def hosts_at(self, port_id: PortId) -> list[Host]:
         return list(self._hosts_at.get(port_id, {}).values())

@@ -7,6 +7,8 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from controller.model.vlans import ETH_VLAN
+
 CONTROLLER = 0xFFFFFFFD
 WHOLE_PACKET = 0xFFFF
 
@@ -20,6 +22,10 @@ _MULTIPATH = struct.Struct("!HHIHHH2xHHI2xHI")
 # One member, padded to 8 bytes.
 _BUNDLE_LOAD = struct.Struct("!HHIHHHHIHHI4xH6x")
 _RESUBMIT = struct.Struct("!HHIHHB3x")
+_OUTPUT_REG = struct.Struct("!HHIHHIH6x")
+_PUSH_VLAN = struct.Struct("!HHH2x")
+_POP_VLAN = struct.Struct("!HH4x")
+_SET_VLAN_VID = struct.Struct("!HHIH6x")
 # NXAST_CONTROLLER2 with the properties NXAC2PT_MAX_LEN and NXAC2PT_METER_ID, each padded to 8 bytes
 # and in the order in which the switch gives them back.
 _METERED_COPY = struct.Struct("!HHIH6xHHH2xHHI")
@@ -27,10 +33,11 @@ _WHOLE_METERED_COPY = struct.Struct("!HHIH6xHHI")
 
 _MATCH_OXM = 1
 _INSTRUCTION_GOTO, _INSTRUCTION_METADATA, _INSTRUCTION_APPLY = 1, 2, 4
-_ACTION_OUTPUT, _ACTION_EXPERIMENTER = 0, 0xFFFF
+_ACTION_OUTPUT, _ACTION_PUSH_VLAN, _ACTION_POP_VLAN, _ACTION_SET_FIELD = 0, 17, 18, 25
+_ACTION_EXPERIMENTER = 0xFFFF
 _NICIRA = 0x2320
 _NXAST_REG_LOAD, _NXAST_MULTIPATH, _NXAST_FIN_TIMEOUT, _NXAST_CONTROLLER2 = 7, 10, 19, 37
-_NXAST_BUNDLE_LOAD, _NXAST_RESUBMIT_TABLE = 13, 14
+_NXAST_BUNDLE_LOAD, _NXAST_RESUBMIT_TABLE, _NXAST_OUTPUT_REG = 13, 14, 15
 _BY_ETH_SRC = _ACTIVE_BACKUP = 0
 _NXM_OF_IN_PORT = 2
 _SAME_IN_PORT = 0xFFF8
@@ -56,6 +63,7 @@ IN_PORT = Field(0x8000, 0, 4)
 METADATA = Field(0x8000, 2, 8)
 ETH_DST = Field(0x8000, 3, 6)
 ETH_TYPE = Field(0x8000, 5, 2)
+VLAN_VID = Field(0x8000, 6, 2)
 IP_PROTO = Field(0x8000, 10, 1)
 IPV4_SRC = Field(0x8000, 11, 4)
 IPV4_DST = Field(0x8000, 12, 4)
@@ -73,7 +81,8 @@ TCP_FLAGS = Field(0xFFFF, 42, 2, bytes.fromhex("4f4e4600"))
 _FIELDS = {
     (field.oxm_class, field.number): field
     for field in (
-        *(IN_PORT, ETH_DST, ETH_TYPE, IP_PROTO, IPV4_SRC, IPV4_DST, TCP_SRC, TCP_DST),
+        *(IN_PORT, ETH_DST, ETH_TYPE, VLAN_VID, IP_PROTO),
+        *(IPV4_SRC, IPV4_DST, TCP_SRC, TCP_DST),
         *(IPV6_SRC, IPV6_DST, TCP_FLAGS, METADATA, ICMPV6_TYPE, REG0, REG1),
     )
 }
@@ -92,6 +101,29 @@ def prefix(field: Field, network: bytes, bits: int) -> tuple[Field, bytes, bytes
     host_bits = 8 * len(network) - bits
     mask = ((1 << 8 * len(network)) - 1 >> host_bits << host_bits).to_bytes(len(network), "big")
     return field, network, mask if host_bits else None
+
+
+# OFPVID_PRESENT: without a tag the field is 0, with one that only carries a priority it is this.
+_VLAN_PRESENT = 0x1000
+_VLAN_IDENTIFIER = 0x0FFF
+NO_TAG: Match = (exact(VLAN_VID, 0),)
+PRIORITY_TAG: Match = (exact(VLAN_VID, _VLAN_PRESENT),)
+ANY_TAG: Match = ((VLAN_VID, *(2 * (_VLAN_PRESENT.to_bytes(2, "big"),))),)
+
+
+def in_vlan(vlan: bytes) -> Match:
+    """Frames in a VLAN; if it is empty, those that are in none: without a tag, or with one that
+    only carries a priority."""
+    if vlan:
+        number = int.from_bytes(vlan, "big")
+        return (exact(VLAN_VID, _VLAN_PRESENT | number),)
+    return ((VLAN_VID, bytes(2), _VLAN_IDENTIFIER.to_bytes(2, "big")),)
+
+
+def vlan_in(values: dict[Field, bytes]) -> bytes:
+    """The VLAN of a match; empty without one."""
+    number = int.from_bytes(values[VLAN_VID], "big") & _VLAN_IDENTIFIER
+    return number.to_bytes(2, "big") if number else b""
 
 
 def pack_match(match: Match) -> bytes:
@@ -246,6 +278,40 @@ def resubmit(table: int) -> bytes:
         *(_ACTION_EXPERIMENTER, _RESUBMIT.size, _NICIRA, _NXAST_RESUBMIT_TABLE),
         *(_SAME_IN_PORT, table),
     )
+
+
+def output_to(field: Field) -> bytes:
+    """The action output_reg: out of the port whose number is in the lowest 16 bits of a field."""
+    return _OUTPUT_REG.pack(
+        *(_ACTION_EXPERIMENTER, _OUTPUT_REG.size, _NICIRA, _NXAST_OUTPUT_REG),
+        *(15, _oxm_head(field), 0),
+    )
+
+
+def push_vlan(vlan: bytes) -> bytes:
+    """The actions that give a frame the tag of a VLAN."""
+    return _PUSH_VLAN.pack(_ACTION_PUSH_VLAN, _PUSH_VLAN.size, ETH_VLAN) + set_vlan(vlan)
+
+
+def set_vlan(vlan: bytes) -> bytes:
+    """The action that puts a frame that has a tag into a VLAN."""
+    vid = _VLAN_PRESENT | int.from_bytes(vlan, "big")
+    return _SET_VLAN_VID.pack(_ACTION_SET_FIELD, _SET_VLAN_VID.size, _oxm_head(VLAN_VID), vid)
+
+
+def unpack_set_vlan(actions: bytes) -> bytes:
+    """The VLAN that the last of some actions puts a frame into. Raises MalformedMessageError if it
+    does not."""
+    if len(actions) >= _SET_VLAN_VID.size:
+        kind, _, head, vid = _SET_VLAN_VID.unpack_from(actions, len(actions) - _SET_VLAN_VID.size)
+        if (kind, head) == (_ACTION_SET_FIELD, _oxm_head(VLAN_VID)):
+            return bytes((vid & _VLAN_IDENTIFIER).to_bytes(2, "big"))
+    raise MalformedMessageError("no action that puts frames into a VLAN")
+
+
+def pop_vlan() -> bytes:
+    """The action that removes the tag of a frame."""
+    return _POP_VLAN.pack(_ACTION_POP_VLAN, _POP_VLAN.size)
 
 
 def _oxm_head(field: Field) -> int:

@@ -7,7 +7,9 @@ raises MalformedFrameError, nothing else.
 import struct
 from typing import NamedTuple
 
+from controller.model.flow import VLAN_BYTES
 from controller.model.packet_ins import NeighbourMessage
+from controller.model.vlans import ETH_SERVICE_VLAN, ETH_VLAN, TAG_BYTES, vlan_of
 from controller.southbound.codec.ethernet import (
     ETH_ARP,
     ETH_IPV4,
@@ -23,7 +25,7 @@ from controller.southbound.codec.neighbours import (
     parse_nd,
 )
 
-_VLAN_TAGS = {0x8100, 0x88A8}
+_VLAN_TAGS = {ETH_VLAN, ETH_SERVICE_VLAN}
 _MAX_VLAN_TAGS = 2
 _IPPROTO_TCP = 6
 _IPV6_FRAGMENT, _IPV6_AUTH = 44, 51
@@ -38,7 +40,8 @@ _TCP = struct.Struct("!HHIIBBHHH")
 
 
 class TcpSegment(NamedTuple):
-    """The fields of a TCP segment. `mss_bytes` and `window_scale` are None without the option."""
+    """The fields of a TCP segment. `mss_bytes` and `window_scale` are None without the option;
+    `vlan` is empty without a tag."""
 
     src_mac: bytes
     dst_mac: bytes
@@ -52,6 +55,7 @@ class TcpSegment(NamedTuple):
     payload_bytes: int
     mss_bytes: int | None
     window_scale: int | None
+    vlan: bytes = b""
 
 
 class Discovery(NamedTuple):
@@ -90,11 +94,14 @@ def _ethernet(frame: bytes) -> Frame:
         if eth_type not in _VLAN_TAGS:
             break
         (eth_type,) = struct.unpack_from("!H", frame, offset + 2)
-        offset += 4
-    if eth_type == ETH_IPV4:
-        return _ipv4(frame, offset)
-    if eth_type == ETH_IPV6:
-        return _ipv6(frame, offset)
+        offset += TAG_BYTES
+    if eth_type in (ETH_IPV4, ETH_IPV6):
+        found = _ipv4(frame, offset) if eth_type == ETH_IPV4 else _ipv6(frame, offset)
+        vlan = vlan_of(frame[12 : offset - 2])
+        if not vlan or not isinstance(found, TcpSegment):
+            return found
+        # Switches match one VLAN, so what is in two cannot be counted or regulated.
+        return found._replace(vlan=vlan) if len(vlan) == VLAN_BYTES else addresses(frame)
     if eth_type == ETH_ARP:
         return parse_arp(frame, offset)
     if eth_type == ETH_LLDP:

@@ -24,11 +24,17 @@ from controller.model.entries import (
     Relearn,
     ServiceWatch,
     Steer,
+    TaggedIngress,
+    UntaggedIngress,
+    VlanEgress,
+    VlanFilter,
+    VlanPort,
 )
 from controller.model.flow import PSH, FlowKey
 from controller.southbound.codec.ethernet import ETH_IPV4, ETH_IPV6
 from controller.southbound.codec.extension import TcpRwndRegister, unpack_action
 from controller.southbound.codec.match import (
+    ANY_TAG,
     ETH_DST,
     ETH_TYPE,
     IN_PORT,
@@ -38,6 +44,8 @@ from controller.southbound.codec.match import (
     IPV6_DST,
     IPV6_SRC,
     METADATA,
+    NO_TAG,
+    PRIORITY_TAG,
     REG0,
     REG1,
     TCP_DST,
@@ -48,17 +56,23 @@ from controller.southbound.codec.match import (
     Match,
     exact,
     fin_timeout,
+    in_vlan,
     load,
     load_if_live,
     multipath,
     output,
+    pop_vlan,
     prefix,
+    push_vlan,
     resubmit,
+    set_vlan,
     unpack_instructions,
     unpack_load,
     unpack_load_if_live,
     unpack_match,
     unpack_output,
+    unpack_set_vlan,
+    vlan_in,
 )
 from controller.southbound.codec.openflow import SEND_FLOW_REMOVED, FlowEntry, FlowStats
 from controller.southbound.switch.pipeline import (
@@ -77,6 +91,10 @@ from controller.southbound.switch.pipeline import (
 COUNTER_IDLE_S = 3600  # For counters that outlive their controller, which removes them earlier.
 FINISHED_IDLE_S = 30
 RELEARN_S = 5
+
+# Priorities in table VLAN, where links come before what is known of ports, and that before what no
+# port is known to carry; and in table EGRESS.
+_LINK, _PORT_VLAN, _VLAN_PORT, _NO_VLAN, _OTHER_VLAN = 300, 100, 50, 20, 10
 
 # Priorities in table REGULATE: what is exempt comes before the window of a flow, that before its
 # host's, and that before its port's.
@@ -120,11 +138,74 @@ class Decoded(NamedTuple):
 
 def _encode_link_port(entry: LinkPort) -> FlowEntries:
     match = (exact(IN_PORT, entry.port),)
-    return (FlowEntry(Table.EDGE, 300, cookie_of(Kind.LINK), match, goto=Table.COUNT),)
+    return (
+        FlowEntry(Table.EDGE, 300, cookie_of(Kind.LINK), match, goto=Table.COUNT),
+        FlowEntry(Table.VLAN, _LINK, cookie_of(Kind.LINK), match, goto=Table.PATH_ID),
+    )
 
 
 def _decode_link_port(found: _Found) -> LinkPort:
     return LinkPort(found.number(IN_PORT))
+
+
+def _encode_vlan_filter(_: VlanFilter) -> FlowEntries:
+    cookie = cookie_of(Kind.VLAN_FILTER)
+    return (
+        FlowEntry(Table.VLAN, _NO_VLAN, cookie, PRIORITY_TAG, goto=Table.PATH_ID),
+        FlowEntry(Table.VLAN, _OTHER_VLAN, cookie, ANY_TAG),
+    )
+
+
+def _decode_vlan_filter(_: _Found) -> VlanFilter:
+    return VlanFilter()
+
+
+def _encode_vlan_port(entry: VlanPort) -> FlowEntries:
+    cookie = cookie_of(Kind.VLAN_PORT)
+    return (
+        FlowEntry(Table.VLAN, _VLAN_PORT, cookie, (exact(IN_PORT, entry.port),)),
+        FlowEntry(Table.EGRESS, _VLAN_PORT, cookie, (exact(METADATA, entry.port),)),
+    )
+
+
+def _decode_vlan_port(found: _Found) -> VlanPort:
+    return VlanPort(found.number(IN_PORT if IN_PORT in found.values else METADATA))
+
+
+def _encode_tagged_ingress(entry: TaggedIngress) -> FlowEntries:
+    match, cookie = (exact(IN_PORT, entry.port), *in_vlan(entry.vlan)), Kind.TAGGED_INGRESS
+    return (FlowEntry(Table.VLAN, _PORT_VLAN, cookie_of(cookie), match, goto=Table.PATH_ID),)
+
+
+def _decode_tagged_ingress(found: _Found) -> TaggedIngress:
+    return TaggedIngress(found.number(IN_PORT), vlan_in(found.values))
+
+
+def _encode_untagged_ingress(entry: UntaggedIngress) -> FlowEntries:
+    port, cookie = exact(IN_PORT, entry.port), cookie_of(Kind.UNTAGGED_INGRESS)
+    return tuple(
+        FlowEntry(Table.VLAN, _PORT_VLAN, cookie, (port, *form), actions, Table.PATH_ID)
+        for form, actions in (
+            (NO_TAG, push_vlan(entry.vlan)),
+            (PRIORITY_TAG, set_vlan(entry.vlan)),
+        )
+    )
+
+
+def _decode_untagged_ingress(found: _Found) -> UntaggedIngress:
+    return UntaggedIngress(found.number(IN_PORT), unpack_set_vlan(found.instructions.actions))
+
+
+def _encode_vlan_egress(entry: VlanEgress) -> FlowEntries:
+    match = (exact(METADATA, entry.port), *in_vlan(entry.vlan))
+    actions = (b"" if entry.tagged else pop_vlan()) + output(entry.port)
+    cookie = cookie_of(Kind.VLAN_EGRESS, int(entry.tagged))
+    return (FlowEntry(Table.EGRESS, _PORT_VLAN, cookie, match, actions),)
+
+
+def _decode_vlan_egress(found: _Found) -> VlanEgress:
+    tagged = bool(detail_of(found.cookie))
+    return VlanEgress(found.number(METADATA), vlan_in(found.values), tagged)
 
 
 def _encode_relearn(entry: Relearn) -> FlowEntries:
@@ -158,7 +239,7 @@ def _decode_path_ids(_: _Found) -> AssignPathIds:
 def _encode_steer(entry: Steer) -> FlowEntries:
     eth_type, src, dst = _family(entry.src)
     match: Match = (
-        *(exact(ETH_TYPE, eth_type), exact(IP_PROTO, _PROTO_UDP)),
+        *(exact(ETH_TYPE, eth_type), exact(IP_PROTO, _PROTO_UDP), *in_vlan(entry.vlan)),
         *(exact(src, entry.src), exact(dst, entry.dst)),
     )
     actions = load(REG0, 0, PATH_ID_BITS + 1, HAS_PATH_ID | entry.path_id)
@@ -170,7 +251,7 @@ def _decode_steer(found: _Found) -> Steer:
     path_id = path_id_of(unpack_load(found.instructions.actions))
     if path_id is None:
         raise ValueError("datagrams are given no path id")
-    return Steer(src, dst, path_id)
+    return Steer(src, dst, path_id, vlan_in(found.values))
 
 
 def _encode_flow_counter(entry: FlowCounter) -> FlowEntries:
@@ -223,8 +304,8 @@ def _encode_service_watch(entry: ServiceWatch) -> FlowEntries:
             _SERVICE_WATCH,
             cookie_of(Kind.SERVICE_WATCH),
             (
-                *(*tcp(eth_type), _PUSHED, exact(src, sender), exact(dst, receiver)),
-                exact(tcp_port, entry.tcp_port),
+                *(*tcp(eth_type), _PUSHED, *in_vlan(entry.vlan)),
+                *(exact(src, sender), exact(dst, receiver), exact(tcp_port, entry.tcp_port)),
             ),
             COPY,
             Table.REGULATE,
@@ -238,14 +319,18 @@ def _encode_service_watch(entry: ServiceWatch) -> FlowEntries:
 
 def _decode_service_watch(found: _Found) -> ServiceWatch:
     sender, receiver = (found.values[field] for field in _address_fields(found.values))
+    vlan = vlan_in(found.values)
     if TCP_DST in found.values:
-        return ServiceWatch(sender, receiver, found.number(TCP_DST))
-    return ServiceWatch(receiver, sender, found.number(TCP_SRC))
+        return ServiceWatch(sender, receiver, found.number(TCP_DST), vlan)
+    return ServiceWatch(receiver, sender, found.number(TCP_SRC), vlan)
 
 
 def _encode_host_window(entry: HostWindow) -> FlowEntries:
     eth_type, src, _ = _family(entry.address)
-    match = (exact(IN_PORT, entry.port), *tcp(eth_type), exact(src, entry.address))
+    match = (
+        *(exact(IN_PORT, entry.port), *tcp(eth_type), *in_vlan(entry.vlan)),
+        exact(src, entry.address),
+    )
     actions = TcpRwndRegister(entry.register, entry.window_scale).pack()
     cookie = cookie_of(Kind.HOST_WINDOW)
     return (FlowEntry(Table.REGULATE, _HOST_WINDOW, cookie, match, actions, Table.FORWARD),)
@@ -253,7 +338,12 @@ def _encode_host_window(entry: HostWindow) -> FlowEntries:
 
 def _decode_host_window(found: _Found) -> HostWindow:
     src, _ = _address_fields(found.values)
-    return HostWindow(found.number(IN_PORT), found.values[src], *_scaled_register(found))
+    return HostWindow(
+        found.number(IN_PORT),
+        found.values[src],
+        *_scaled_register(found),
+        vlan_in(found.values),
+    )
 
 
 def _encode_port_window(entry: PortWindow) -> FlowEntries:
@@ -292,13 +382,19 @@ def _decode_flow_window(found: _Found) -> FlowWindow:
 
 
 def _encode_forward(entry: Forward) -> FlowEntries:
-    match = (exact(ETH_DST, entry.mac),)
-    actions = output(entry.port)
-    return (FlowEntry(Table.FORWARD, 100, cookie_of(Kind.FORWARD), match, actions),)
+    match, cookie = (exact(ETH_DST, entry.mac),), cookie_of(Kind.FORWARD)
+    if entry.by_vlan:
+        return (
+            FlowEntry(Table.FORWARD, 100, cookie, match, goto=Table.EGRESS, metadata=entry.port),
+        )
+    return (FlowEntry(Table.FORWARD, 100, cookie, match, output(entry.port)),)
 
 
 def _decode_forward(found: _Found) -> Forward:
-    return Forward(found.values[ETH_DST], unpack_output(found.instructions.actions))
+    mac, port = found.values[ETH_DST], found.instructions.metadata
+    if port is not None:
+        return Forward(mac, port, by_vlan=True)
+    return Forward(mac, unpack_output(found.instructions.actions))
 
 
 def _encode_forward_via(entry: ForwardVia) -> FlowEntries:
@@ -394,6 +490,14 @@ class _Coding(NamedTuple):
 
 _CODINGS = (
     _Coding(Kind.LINK, LinkPort, _encode_link_port, _decode_link_port),
+    _Coding(Kind.VLAN_FILTER, VlanFilter, _encode_vlan_filter, _decode_vlan_filter),
+    _Coding(Kind.VLAN_PORT, VlanPort, _encode_vlan_port, _decode_vlan_port),
+    _Coding(Kind.TAGGED_INGRESS, TaggedIngress, _encode_tagged_ingress, _decode_tagged_ingress),
+    _Coding(
+        *(Kind.UNTAGGED_INGRESS, UntaggedIngress),
+        *(_encode_untagged_ingress, _decode_untagged_ingress),
+    ),
+    _Coding(Kind.VLAN_EGRESS, VlanEgress, _encode_vlan_egress, _decode_vlan_egress),
     _Coding(Kind.RELEARN, Relearn, _encode_relearn, _decode_relearn),
     _Coding(Kind.PATH_IDS, AssignPathIds, _encode_path_ids, _decode_path_ids),
     _Coding(Kind.STEER, Steer, _encode_steer, _decode_steer),
@@ -460,6 +564,7 @@ def _match_of_flow(flow: FlowKey) -> Match:
     eth_type, src, dst = _family(flow.src)
     return (
         *tcp(eth_type),
+        *in_vlan(flow.vlan),
         exact(src, flow.src),
         exact(dst, flow.dst),
         exact(TCP_SRC, flow.src_port),
@@ -470,7 +575,7 @@ def _match_of_flow(flow: FlowKey) -> Match:
 def _flow_of_match(values: dict[Field, bytes]) -> FlowKey:
     src, dst = _address_fields(values)
     src_port, dst_port = (int.from_bytes(values[field], "big") for field in (TCP_SRC, TCP_DST))
-    return FlowKey(values[src], src_port, values[dst], dst_port)
+    return FlowKey(values[src], src_port, values[dst], dst_port, vlan_in(values))
 
 
 def _address_fields(values: dict[Field, bytes]) -> tuple[Field, Field]:

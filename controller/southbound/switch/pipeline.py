@@ -1,16 +1,20 @@
 """The flow tables of a switch: what each is for, and the entries that are always there.
 
-    0 path id   where paths differ by connection, register 0 becomes the frame's path id: a hash, or
+    0 vlan      where ports carry some VLANs only, a frame gets the tag of its VLAN, or goes nowhere
+    1 path id   where paths differ by connection, register 0 becomes the frame's path id: a hash, or
                 for datagrams between two hosts what the controller has chosen
-    1 edge      link discovery goes up, as do ARP and neighbour discovery for a group; SYN, FIN and
+    2 edge      link discovery goes up, as do ARP and neighbour discovery for a group; SYN, FIN and
                 RST, ARP and neighbour discovery for one host are copied up where they enter the
                 fabric
-    2 count     one entry per flow whose bytes are counted; of services with dormant connections,
+    3 count     one entry per flow whose bytes are counted; of services with dormant connections,
                 what is pushed and not counted is copied up
-    3 regulate  the windows in segments that enter by a port are held to the port's registers,
+    4 regulate  the windows in segments that enter by a port are held to the port's registers,
                 but for those of connections that the operator has exempted
-    4 forward   by destination: out of a port, or to the switch in the metadata; others go up
-    5 path      to another switch: TCP over a protected link if there is one that is up and in use,
+    5 forward   by destination: out of a port, or to the port or switch in the metadata; others go
+                up
+    6 egress    where ports carry some VLANs only: out of the port in the metadata if it carries
+                the frame's, with or without the tag
+    7 path      to another switch: TCP over a protected link if there is one that is up and in use,
                 all else by path id; to one that cannot be reached, nowhere
 
 Every entry has a cookie that says that it is Weir's, of which layout and what for. The entries that
@@ -30,12 +34,15 @@ from controller.southbound.codec.match import (
     ICMPV6_TYPE,
     IN_PORT,
     IP_PROTO,
+    METADATA,
     TCP_FLAGS,
     Match,
     copied_bytes,
     exact,
+    in_vlan,
     metered_copy,
     output,
+    output_to,
 )
 from controller.southbound.codec.neighbours import ADVERTISEMENT, PROTO_ICMPV6, SOLICITATION
 from controller.southbound.codec.openflow import FlowEntry
@@ -52,12 +59,14 @@ COOKIE_MASK = 0xFFFFFFFF << 32
 
 
 class Table(IntEnum):
-    PATH_ID = 0
-    EDGE = 1
-    COUNT = 2
-    REGULATE = 3
-    FORWARD = 4
-    PATH = 5
+    VLAN = 0
+    PATH_ID = 1
+    EDGE = 2
+    COUNT = 3
+    REGULATE = 4
+    FORWARD = 5
+    EGRESS = 6
+    PATH = 7
 
 
 class Kind(IntEnum):
@@ -78,6 +87,11 @@ class Kind(IntEnum):
     PORT_WINDOW = 12
     PROTECTED_HOP = 13
     SERVICE_WATCH = 14
+    VLAN_FILTER = 15
+    VLAN_PORT = 16
+    TAGGED_INGRESS = 17
+    UNTAGGED_INGRESS = 18
+    VLAN_EGRESS = 19
     BUDGET = 32
 
 
@@ -138,6 +152,9 @@ def path_id_of(register: int) -> int | None:
 
 
 STATIC: tuple[FlowEntry, ...] = (
+    # Between neighbours, and without a tag on any port (IEEE 802.1Q table 8-1).
+    _static(Table.VLAN, 400, (exact(ETH_TYPE, ETH_LLDP),), goto=Table.EDGE),
+    _static(Table.VLAN, 0, (), goto=Table.PATH_ID),
     _static(Table.PATH_ID, 0, (), goto=Table.EDGE),
     _static(
         *(Table.EDGE, 400, (exact(ETH_TYPE, ETH_LLDP),), output(CONTROLLER)),
@@ -181,6 +198,8 @@ STATIC: tuple[FlowEntry, ...] = (
         ((ETH_DST, bytes.fromhex("0180c2000000"), bytes.fromhex("fffffffffff0")),),
     ),
     _static(Table.FORWARD, 0, (), output(CONTROLLER)),
+    _static(Table.EGRESS, 10, in_vlan(b""), output_to(METADATA)),
+    _static(Table.EGRESS, 0, ()),
     _static(Table.PATH, 0, ()),
 )
 

@@ -101,12 +101,14 @@ def _form(stats: FlowStats) -> tuple[int, int, int, bytes]:
     return stats.table, stats.priority, len(stats.match), stats.instructions
 
 
-def _counter_form(address_bytes: int) -> tuple[int, int, int, bytes]:
+def _counter_form(address_bytes: int, vlan: bytes) -> tuple[int, int, int, bytes]:
     address = bytes(address_bytes)
-    (entry,) = encoding.encode(FlowCounter(FlowKey(address, 0, address, 0), forward=False))
+    (entry,) = encoding.encode(FlowCounter(FlowKey(address, 0, address, 0, vlan), forward=False))
     match_bytes = len(pack_match(entry.match))
     instructions = pack_instructions(entry.actions, entry.goto)
     return entry.table, entry.priority, match_bytes, instructions
 
 
-_COUNTER_FORMS = _counter_form(4), _counter_form(16)
+_COUNTER_FORMS = {
+    _counter_form(address_bytes, vlan) for address_bytes in (4, 16) for vlan in (b"", b"\0\1")
+}

@@ -1,9 +1,9 @@
 """A fast path for the most frequent packet-in: a TCP segment that a switch copied up.
 
 Almost all copied segments have the same layout: OpenFlow 1.3, a match of in_port alone or with
-register 0, no VLAN tag, IPv4 without options or IPv6 without extension headers. They are unpacked
-from the receive buffer by one `struct` layout each, into plain tuples. Everything else is left to
-`packet_in.py`, which reads field by field. Both agree on every frame.
+register 0, one VLAN tag or none, IPv4 without options or IPv6 without extension headers. They are
+unpacked from the receive buffer by one `struct` layout each, into plain tuples. Everything else is
+left to `packet_in.py`, which reads field by field. Both agree on every frame.
 """
 
 import struct
@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from controller.model.flow import SegmentFields
 from controller.model.values import N_PATH_IDS
+from controller.model.vlans import ETH_VLAN, TAG_BYTES, vlan_of
 from controller.southbound.codec.ethernet import ETH_IPV4, ETH_IPV6, MalformedFrameError
 from controller.southbound.codec.match import REG0
 from controller.southbound.codec.openflow import VERSION, Type
@@ -22,7 +23,8 @@ _HEAD = VERSION << 8 | Type.PACKET_IN
 
 
 class _Layout(NamedTuple):
-    """Packet-ins with the same match. `tcp_at` is where TCP begins over IPv4 and over IPv6."""
+    """Packet-ins with the same match, of frames with a tag or without. `tcp_at` is where TCP begins
+    over IPv4 and over IPv6. A tag is unpacked as a part of the Ethernet addresses."""
 
     match: int
     ipv4: struct.Struct
@@ -30,19 +32,25 @@ class _Layout(NamedTuple):
     tcp_at: tuple[int, int]
 
 
-def _layout(match: int, more_bytes: int) -> _Layout:
+def _layout(match: int, more_bytes: int, tag_bytes: int) -> _Layout:
     """`match` is the beginning of the match; `more_bytes` is how much it is longer than in_port."""
-    gap = f"{6 + more_bytes}x"
+    gap, macs, more_bytes = f"{6 + more_bytes}x", f"{12 + tag_bytes}s", more_bytes + tag_bytes
     return _Layout(
         match,
-        struct.Struct(f"!HH11xB8xQI{gap}12sHBxH2xH1xB2x12sIIBB6x"),
-        struct.Struct(f"!4x28xI{gap}12sHB3xHB1x36sIIBB6x"),
+        struct.Struct(f"!HH11xB8xQI{gap}{macs}HBxH2xH1xB2x12sIIBB6x"),
+        struct.Struct(f"!4x28xI{gap}{macs}HB3xHB1x36sIIBB6x"),
         (76 + more_bytes, 96 + more_bytes),
     )
 
 
-_IN_PORT_ALONE = _layout(0x0001000C80000004, 0)
-_WITH_REGISTER = _layout(0x0001001480000004, 8)
+_IN_PORT_ALONE, _IN_PORT_ALONE_TAGGED = (
+    _layout(0x0001000C80000004, 0, tag_bytes) for tag_bytes in (0, TAG_BYTES)
+)
+_WITH_REGISTER, _WITH_REGISTER_TAGGED = (
+    _layout(0x0001001480000004, 8, tag_bytes) for tag_bytes in (0, TAG_BYTES)
+)
+_TAG = ETH_VLAN.to_bytes(2, "big")
+_TAG_AT, _TAG_AFTER_REGISTER_AT = 54, 62
 _MATCH_LENGTH_AT, _REGISTER_AT, _REGISTER_END = 27, 36, 44
 _REGISTER_HEAD = (REG0.oxm_class << 16 | REG0.number << 9 | REG0.length).to_bytes(4, "big")
 _PATH_IDS = {
@@ -65,9 +73,13 @@ def take(buffer: bytes, offset: int) -> tuple[list[SegmentFields], int]:
     """The copied segments that begin at `offset`, as far as they are usual ones, and their end."""
     segments: list[SegmentFields] = []
     has_register = buffer[offset + _MATCH_LENGTH_AT : offset + _MATCH_LENGTH_AT + 1] == b"\x14"
-    match_as_usual, ipv4, ipv6, (tcp_at_ipv4, tcp_at_ipv6) = (
-        _WITH_REGISTER if has_register else _IN_PORT_ALONE
-    )
+    tag_at = offset + (_TAG_AFTER_REGISTER_AT if has_register else _TAG_AT)
+    has_tag = buffer[tag_at : tag_at + 2] == _TAG
+    if has_tag:
+        layout = _WITH_REGISTER_TAGGED if has_register else _IN_PORT_ALONE_TAGGED
+    else:
+        layout = _WITH_REGISTER if has_register else _IN_PORT_ALONE
+    match_as_usual, ipv4, ipv6, (tcp_at_ipv4, tcp_at_ipv6) = layout
     append, unpack = segments.append, ipv4.unpack_from
     known_timed, path_ids = _known_timed, _PATH_IDS
     path_id: int | None = None
@@ -124,6 +136,11 @@ def take(buffer: bytes, offset: int) -> tuple[list[SegmentFields], int]:
             path_id = path_ids.get(register)
             if path_id is None and register[:4] != _REGISTER_HEAD:
                 break
+        if has_tag:
+            if macs[12:14] != _TAG:
+                break
+            key = vlan_of(macs[12:]) + key
+            macs = macs[:12]
         payload_bytes = total_bytes - header_bytes
         mss_bytes, window_scale = options
         # fmt: off
@@ -140,7 +157,7 @@ def copied(in_port: int, register: int, segment: TcpSegment) -> SegmentFields:
     return (
         in_port,
         segment.dst_mac + segment.src_mac,
-        segment.src + segment.dst + ports.to_bytes(4, "big"),
+        segment.vlan + segment.src + segment.dst + ports.to_bytes(4, "big"),
         segment.flags,
         segment.sequence,
         segment.acknowledgment,

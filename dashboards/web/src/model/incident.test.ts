@@ -32,7 +32,7 @@ const history = (begin_s: number, values: Values, step_s = 1): History => ({
 });
 
 const flow = (dst_port: number, volume_bytes: number, more: Partial<Flow> = {}): Flow => ({
-  ...{ src: '10.0.0.1', src_port: 80, dst: '10.0.0.2', dst_port, volume_bytes },
+  ...{ src: '10.0.0.1', src_port: 80, dst: '10.0.0.2', dst_port, vlan: null, volume_bytes },
   ...{ class: 'burst', counted: true, idle: false, age_s: 1, mss_bytes: 1460, window_scale: 7 },
   ...{ treatment: 'held', ports: [PORT], ...more },
 });

@@ -131,6 +131,7 @@ export interface LargeFlow {
   src_port: number;
   dst: string;
   dst_port: number;
+  vlan: number | null;
   /** Each that it had, in their order. */
   classes: string[];
   treatments: string[];
@@ -148,13 +149,13 @@ export function largeFlows(snapshots: readonly Snapshot[], id: string): LargeFlo
   for (const snapshot of snapshots) {
     if (portId(snapshot) !== id) continue;
     for (const flow of snapshot.flows ?? []) {
-      const { src, src_port, dst, dst_port } = flow;
-      const key = JSON.stringify([src, src_port, dst, dst_port]);
+      const { src, src_port, dst, dst_port, vlan } = flow;
+      const key = JSON.stringify([src, src_port, dst, dst_port, vlan]);
       const counted = flow.counted ? flow.volume_bytes : null;
       let one = found.get(key);
       if (one === undefined) {
         one = {
-          ...{ key, src, src_port, dst, dst_port, classes: [], treatments: [] },
+          ...{ key, src, src_port, dst, dst_port, vlan, classes: [], treatments: [] },
           ...{ volume_bytes: null, mean_bps: null, first_s: snapshot.at_s, last_s: snapshot.at_s },
           ...{ begun_bytes: null, begun_s: 0 },
         };

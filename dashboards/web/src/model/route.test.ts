@@ -32,11 +32,17 @@ test('an interval is put into an address and taken out of it', () => {
 });
 
 test('a flow has two ends, or it is none', () => {
-  const flow = { src: 'fd00::1', src_port: 80, dst: 'fd00::2', dst_port: 40_000 };
+  const flow = { src: 'fd00::1', src_port: 80, dst: 'fd00::2', dst_port: 40_000, vlan: null };
   const hash = flowHash(flow);
   expect(hash).toBe('#/flow/fd00::1/80/fd00::2/40000');
   expect([parseRoute(hash).view, parseRoute(hash).flow]).toEqual(['flow', flow]);
-  for (const wrong of ['#/flow', '#/flow/10.0.0.1/80/10.0.0.2', '#/flow/<b>/1/10.0.0.2/2']) {
+  const leg = { ...flow, vlan: 10 };
+  expect(flowHash(leg)).toBe('#/flow/fd00::1/80/fd00::2/40000/10');
+  expect(parseRoute(flowHash(leg)).flow).toEqual(leg);
+  for (const wrong of [
+    ...['#/flow', '#/flow/10.0.0.1/80/10.0.0.2', '#/flow/<b>/1/10.0.0.2/2'],
+    '#/flow/10.0.0.1/80/10.0.0.2/2/x',
+  ]) {
     expect(parseRoute(wrong).view).toBe('overview');
   }
 });

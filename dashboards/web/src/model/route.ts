@@ -19,6 +19,7 @@ export interface FlowEnds {
   src_port: number;
   dst: string;
   dst_port: number;
+  vlan: number | null;
 }
 
 export interface Route {
@@ -62,16 +63,18 @@ export function parseRoute(hash: string): Route {
 }
 
 function flowOf(parts: readonly string[]): FlowEnds | null {
-  const [src = '', src_port = '', dst = '', dst_port = ''] = parts;
+  const [src = '', src_port = '', dst = '', dst_port = '', vlan = ''] = parts;
   const are = (form: RegExp, ...texts: string[]): boolean => texts.every((text) => form.test(text));
   // What is no address or no port, the API says.
   if (!are(/^[0-9a-fA-F.:]{2,45}$/, src, dst) || !are(/^\d{1,5}$/, src_port, dst_port)) return null;
-  return { src, src_port: Number(src_port), dst, dst_port: Number(dst_port) };
+  if (!are(/^\d{0,4}$/, vlan)) return null;
+  const ports = { src_port: Number(src_port), dst_port: Number(dst_port) };
+  return { src, dst, ...ports, vlan: vlan === '' ? null : Number(vlan) };
 }
 
 /** The address of a flow. */
-export const flowHash = ({ src, src_port, dst, dst_port }: FlowEnds): string =>
-  `#/flow/${src}/${src_port}/${dst}/${dst_port}`;
+export const flowHash = ({ src, src_port, dst, dst_port, vlan }: FlowEnds): string =>
+  `#/flow/${src}/${src_port}/${dst}/${dst_port}${vlan === null ? '' : `/${vlan}`}`;
 
 /** The address of a view; empty values are left out. */
 export function hashOf(

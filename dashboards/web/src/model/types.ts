@@ -196,6 +196,7 @@ export interface Flow {
   src_port: number;
   dst: string;
   dst_port: number;
+  vlan: number | null;
   class: string;
   counted: boolean;
   idle: boolean;

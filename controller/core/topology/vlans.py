@@ -1,0 +1,76 @@
+"""Which VLANs a port carries, and in which form (IEEE 802.1Q clause 6.9).
+
+Without any rule, every port carries every VLAN as it comes. With rules, the ports that they name
+are members of the VLANs that they say, and all other ports for hosts carry frames without a tag
+only, which are in no VLAN. Links between switches carry all VLANs, with tags. Within the fabric a
+frame has the tag of its VLAN, whatever it has on the wire of its port.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from controller.model.values import Port
+from controller.model.vlans import vlan_of
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """The VLANs of a port: those that it carries with tags, and the one that its frames without a
+    tag are in (empty: it takes none without)."""
+
+    tagged: frozenset[bytes] = frozenset()
+    untagged: bytes = b""
+
+    @property
+    def all(self) -> list[bytes]:
+        return sorted(self.tagged | ({self.untagged} if self.untagged else set()))
+
+    def on_wire(self, tags: bytes) -> bytes | None:
+        """The tags that a frame with these has on the wire of the port; None if the port does not
+        carry its VLAN."""
+        vlan = vlan_of(tags)
+        if vlan and vlan == self.untagged:
+            return b""
+        return tags if vlan in self.tagged else None
+
+
+@dataclass(frozen=True, slots=True)
+class VlanRule:
+    """The ports of a switch (None: of all) whose name fits one of these patterns, or whose number
+    is among them."""
+
+    switch: int | None
+    ports: tuple[int | str, ...]
+    membership: Membership
+
+    def fits(self, switch: int, port: Port) -> bool:
+        return self.switch in (None, switch) and any(
+            one == port.number if isinstance(one, int) else fnmatchcase(port.name, one)
+            for one in self.ports
+        )
+
+
+class Vlans:
+    """The VLANs of all ports, by rules, of which the first that fits a port decides."""
+
+    def __init__(self, rules: Iterable[VlanRule] = ()) -> None:
+        self._rules = tuple(rules)
+
+    def __bool__(self) -> bool:
+        """Whether ports carry some VLANs only."""
+        return bool(self._rules)
+
+    def membership(self, switch: int, port: Port) -> Membership | None:
+        """The VLANs of a port that a rule names; None if none does."""
+        return next((rule.membership for rule in self._rules if rule.fits(switch, port)), None)
+
+    def on_wire(self, switch: int, port: Port, tags: bytes) -> bytes | None:
+        """The tags that a frame with these has on the wire of a port for hosts; None if the port
+        does not carry its VLAN."""
+        if not self._rules:
+            return tags
+        membership = self.membership(switch, port)
+        if membership is not None:
+            return membership.on_wire(tags)
+        return None if vlan_of(tags) else tags
