@@ -23,6 +23,7 @@ from controller.core.flows.connections import Connections, ConnectionSettings
 from controller.core.flows.flow_table import GlobalFlowTable
 from controller.core.flows.policy import Policy, Rule
 from controller.core.flows.relearning import Relearning
+from controller.core.hosts.broadcast import Broadcast
 from controller.core.hosts.edge_filter import EdgeFilter
 from controller.core.hosts.forwarding import Forwarding
 from controller.core.hosts.over_budget import Offenders
@@ -90,6 +91,7 @@ class Engine:
         self._tables = Tables(self._out.append)
         self._resolver = Resolver(self._fabric, settings.resolver, self._out.append)
         self._forwarding = Forwarding(self._fabric, self._resolver, self._tables, self._out.append)
+        self._broadcast = Broadcast(self._fabric, self._tables, self._out.append)
         self._regulation = Regulation(
             settings.regulator,
             settings.overrides,
@@ -229,6 +231,7 @@ class Engine:
         self._tables.connect(switch, entries)
         self._audits.connect(switch, now_ns)
         self._forwarding.connect(switch, ports, entries, now_ns)
+        self._broadcast.connect(switch, entries, now_ns, metered=features.has_meters)
         for entry in entries:
             if isinstance(entry, ProtectedHop) and not is_known:
                 self.protection.adopt(switch, entry, now_ns)
@@ -297,6 +300,12 @@ class Engine:
     ) -> list[Effect]:
         """A frame for which a switch has no entry."""
         self._resolver.frame(port_id, src_mac, dst_mac, frame, now_ns)
+        return self._finish(now_ns)
+
+    def flooded(self, port_id: PortId, src_mac: bytes, now_ns: int) -> list[Effect]:
+        """A frame to a group, which its switch has flooded."""
+        if self._fabric.is_edge(port_id, now_ns):
+            self._resolver.learn(src_mac, port_id, now_ns)
         return self._finish(now_ns)
 
     def segments(self, switch: int, batch: list[SegmentFields], now_ns: int) -> list[Effect]:
@@ -516,6 +525,7 @@ class Engine:
         self.protection.tend(now_ns)
         self._forwarding.distrust(now_ns)
         self._resolver.tend(now_ns)
+        self._broadcast.tend(now_ns)
         self._connections.tend(now_ns)
         self._audits.tend(now_ns)
         self.offenders.tend(now_ns)
@@ -552,6 +562,7 @@ class Engine:
             self._leave_port(port_id, now_ns)
         self._connections.forget_switch(switch)
         self._forwarding.forget_switch(switch)
+        self._broadcast.forget_switch(switch)
         self._tables.forget(switch)
 
     def _finish(self, now_ns: int, *, has_time: bool = False) -> list[Effect]:

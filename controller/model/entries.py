@@ -97,6 +97,47 @@ class VlanEgress:
         return EntryKey("vlan-egress", (self.port, self.vlan))
 
 
+# For how long a switch relies on the controller to answer them without being told again.
+NEIGHBOURS_ANSWERED_S = 10
+
+
+@dataclass(frozen=True, slots=True)
+class AnswersNeighbours:
+    """For a few seconds, questions of ARP and neighbour discovery go to the controller only."""
+
+    @property
+    def key(self) -> EntryKey:
+        return EntryKey("answers-neighbours", ())
+
+
+@dataclass(frozen=True, slots=True)
+class FloodFrom:
+    """Frames to a group that enter by this port are flooded. If it is `of_hosts`, only so many are,
+    and these are copied up, too."""
+
+    port: int
+    of_hosts: bool
+
+    @property
+    def key(self) -> EntryKey:
+        return EntryKey("flood-from", (self.port,))
+
+
+@dataclass(frozen=True, slots=True)
+class FloodTo:
+    """What is flooded in a VLAN (empty: in none; None: whatever VLAN it is in) leaves by the
+    `tagged` ports as it is and by the `untagged` ones without its tag; never where it has entered.
+    """
+
+    vlan: bytes | None
+    tagged: tuple[int, ...]
+    untagged: tuple[int, ...] = ()
+
+    @property
+    def key(self) -> EntryKey:
+        return EntryKey("flood-to", (self.vlan,))
+
+
 @dataclass(frozen=True, slots=True)
 class AssignPathIds:
     """Frames get a path id from a hash of their connection; without this entry they have none."""
@@ -290,6 +331,9 @@ class Exempt:
 
 Entry = (
     LinkPort
+    | AnswersNeighbours
+    | FloodFrom
+    | FloodTo
     | VlanFilter
     | VlanPort
     | TaggedIngress

@@ -5,7 +5,10 @@ from typing import NamedTuple
 
 
 class PacketClass(IntEnum):
-    """What a packet-in is about. The cookie of the entry that copied it up has this number."""
+    """What a packet-in is about. The cookie of the entry that copied it up has this number.
+
+    What is FLOODED was sent on by the switch already.
+    """
 
     UNKNOWN = 0
     NEIGHBOUR = 1
@@ -13,6 +16,7 @@ class PacketClass(IntEnum):
     SYN = 3
     END = 4
     SEGMENT = 5
+    FLOODED = 6
 
     @property
     def word(self) -> str:

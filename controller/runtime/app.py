@@ -308,6 +308,8 @@ class Weir(RyuApp):
                 return engine.link_seen(peer, PortId(switch, in_port), origin.sent_ns, now_ns)
             case events.FrameMissed(in_port, src_mac, dst_mac, frame):
                 return engine.frame(PortId(switch, in_port), src_mac, dst_mac, frame, now_ns)
+            case events.FrameFlooded(in_port, src_mac):
+                return engine.flooded(PortId(switch, in_port), src_mac, now_ns)
             case events.FlowCountersRead(readings, more):
                 return engine.flow_counters_read(switch, readings, more, now_ns)
             case events.FlowCounterExpired(key):

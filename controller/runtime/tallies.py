@@ -23,6 +23,7 @@ _GONE_KEPT = 1024
 _PACKET_INS: Mapping[type[events.Event], str] = {
     events.NeighbourMessageReceived: "neighbour",
     events.LinkDiscovered: "discovery",
+    events.FrameFlooded: "flooded",
     events.FrameMissed: "unknown",
 }
 

@@ -24,6 +24,7 @@ def limits(config: Config) -> Limits:
         discovery_pps=max(budgets.lldp, needed_pps),
         syn_pps=budgets.syn,
         end_pps=budgets.fin_rst,
+        flooded_pps=budgets.broadcast,
         unmetered_pps=budgets.unmetered,
         switch_segments_pps=budgets.switch_segments,
         switch_ends_pps=budgets.switch_ends,

@@ -5,7 +5,7 @@ import struct
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.model.entries import Relearn
+from controller.model.entries import FloodFrom, Relearn
 from controller.model.packet_ins import OverBudget, PacketClass
 from controller.southbound.switch import pipeline
 from controller.southbound.switch.admission import Admission
@@ -13,11 +13,11 @@ from controller.southbound.switch.budgets import Limits
 from controller.southbound.switch.encoding import encode
 
 S = 10**9
-LIMITS = Limits(500, 200, 20, 20_000, 20_000, 20_000, 1000, 100, 50)
+LIMITS = Limits(500, 200, 20, 20_000, 20_000, 1_000, 20_000, 1000, 100, 50)
 COOKIES = {
     packets: next(
         entry.cookie
-        for entry in (*pipeline.STATIC, *encode(Relearn(1)))
+        for entry in (*pipeline.STATIC, *encode(Relearn(1)), *encode(FloodFrom(1, of_hosts=True)))
         if pipeline.packet_class(entry.cookie) is packets and entry.actions
     )
     for packets in PacketClass

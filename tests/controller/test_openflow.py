@@ -148,7 +148,7 @@ class TestFromTheSwitch:
         assert (first.table, first.priority, first.cookie) == (1, 100, 0xAB)
         assert (first.packet_count, first.byte_count) == (1, 1500)
         assert first.duration_ns == 2 * 10**9 + 500
-        assert match.unpack_instructions(first.instructions) == (b"", 2, None)
+        assert match.unpack_instructions(first.instructions) == (b"", 2, None, None)
         fields = {field: value for field, value, _ in match.unpack_match(second.match)}
         assert fields[match.TCP_DST] == b"\x00\x51"
         assert fields[match.IPV4_SRC] == bytes([10, 0, 0, 1])

@@ -7,9 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.model.entries import (
+    AnswersNeighbours,
     AssignPathIds,
     Entry,
     Exempt,
+    FloodFrom,
+    FloodTo,
     FlowCounter,
     FlowWindow,
     Forward,
@@ -41,6 +44,7 @@ from controller.southbound.switch.pipeline import STATIC, Table
 from controller.southbound.switch.readback import ReadBack
 
 ports = st.integers(1, 0xFFFFFEFF)
+several_ports = st.lists(ports, max_size=3).map(tuple)
 u16 = st.integers(0, 65_535)
 macs = st.binary(min_size=6, max_size=6)
 addresses = st.binary(min_size=4, max_size=4) | st.binary(min_size=16, max_size=16)
@@ -78,6 +82,9 @@ def exemptions(draw: st.DrawFn) -> Exempt:
 
 entries: st.SearchStrategy[Entry] = st.one_of(
     st.builds(LinkPort, ports),
+    st.builds(AnswersNeighbours),
+    st.builds(FloodFrom, st.integers(1, 0xFFFF), st.booleans()),
+    st.builds(FloodTo, st.none() | vlans, several_ports, several_ports),
     st.builds(VlanFilter),
     st.builds(VlanPort, ports),
     st.builds(TaggedIngress, ports, in_a_vlan),
@@ -111,7 +118,7 @@ def read_back(entry: FlowEntry) -> FlowStats:
         7,
         777,
         match.pack_match(entry.match),
-        match.pack_instructions(entry.actions, entry.goto, entry.metadata),
+        match.pack_instructions(*entry.instructions),
     )
 
 
@@ -186,10 +193,10 @@ class TestLayout:
         for table in Table:
             last = self.fixed(table)[-1]
             assert (last.priority, last.match) == (0, ())
-            if table is Table.FORWARD:
+            if table in (Table.FORWARD, Table.FLOOD):
                 assert last.actions == match.output(match.CONTROLLER)
             else:
-                ends = table in (Table.EGRESS, Table.PATH)
+                ends = table in (Table.EGRESS, Table.PATH, Table.FLOOD, Table.FLOOD_OUT)
                 assert last.goto == (None if ends else table + 1)
 
     def test_tcp_is_copied_never_diverted(self) -> None:
@@ -211,7 +218,7 @@ class TestLayout:
         )
         group_bit = bytes.fromhex("010000000000")
         assert (match.ETH_DST, group_bit, group_bit) in of_group.match
-        assert (of_group.goto, of_one.goto) == (None, Table.COUNT)
+        assert of_group.goto == of_one.goto == Table.COUNT
         assert of_group.actions == of_one.actions == match.output(match.CONTROLLER)
 
     def test_what_comes_over_a_link_is_not_copied_again(self) -> None:
@@ -287,7 +294,9 @@ class TestLayout:
     @pytest.mark.parametrize("last", range(16))
     def test_frames_between_neighbours_are_not_forwarded(self, last: int) -> None:
         (drop,) = [
-            entry for entry in self.fixed(Table.FORWARD) if not entry.actions and entry.match
+            entry
+            for entry in self.fixed(Table.FORWARD)
+            if entry.match and not entry.actions and entry.goto is None
         ]
         ((_, value, mask),) = drop.match
         address = bytes.fromhex("0180c20000") + bytes([last])

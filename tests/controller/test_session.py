@@ -32,6 +32,7 @@ class TestStart:
         assert ready == events.Ready(
             1024,
             [HeldEntry(Forward(H1.mac, 3), 0, 3 * 10**9)],
+            has_meters=True,
         )
 
     def test_the_fixed_entries_are_installed(self) -> None:

@@ -12,11 +12,11 @@ Pps = Annotated[int, Field(gt=0, le=10**7)]
 class BudgetsSection(Section):
     """Packet-ins a second, and how often switches are audited.
 
-    `syn` to `unknown` are of one port, `unmetered` of one switch, of what has no meter there:
-    20,000 SYNs are 10,000 connections a second with both ends at the port. `switch_segments`,
-    `switch_ends` (FIN and RST, when segments are over theirs) and `switch_frames` (each other
-    class) bound what the controller reads of one switch, whatever its meters do: one processor can
-    take some 500,000 segments a second of all switches.
+    `syn` to `unknown` are of one port, `broadcast` of the frames themselves. `unmetered` is of one
+    switch, of what has no meter there: 20,000 SYNs are 10,000 connections a second with both ends
+    at the port. `switch_segments`, `switch_ends` (FIN and RST, when segments are over theirs) and
+    `switch_frames` (each other class) bound what the controller reads of one switch, whatever its
+    meters do: one processor can take some 500,000 segments a second of all switches.
     """
 
     syn: Pps = Field(
@@ -30,6 +30,10 @@ class BudgetsSection(Section):
     neighbour: Pps = Field(
         default=200,
         description="copies of ARP and ND of one port a second that reach the controller",
+    )
+    broadcast: Pps = Field(
+        default=1_000,
+        description="frames of one port a second to groups and to everybody that switches flood",
     )
     lldp: Pps = Field(
         default=20,

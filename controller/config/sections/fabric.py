@@ -111,7 +111,10 @@ class FabricSection(Section):
         default=100,
         ge=1,
         le=10**6,
-        description="how many frames a second to unknown places are delivered to all edge ports",
+        description=(
+            "how many frames a second to unknown hosts (and, of switches without meters, to "
+            "groups) are delivered to all ports for hosts"
+        ),
     )
     vlans: tuple[VlanSection, ...] = Field(
         default=(),

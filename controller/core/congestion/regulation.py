@@ -36,12 +36,14 @@ _NAMED = 8  # How many ports a warning names.
 @dataclass(frozen=True, slots=True)
 class Features:
     """What a switch can do: how many window `registers` it has (0 if it cannot lower windows), and
-    whether it keeps accounts of credit, reports its egress queues, and repeats notices."""
+    whether it keeps accounts of credit, reports its egress queues, repeats notices, and has
+    meters."""
 
     registers: int
     keeps_accounts: bool = False
     tells_queues: bool = False
     repeats_notices: bool = False
+    has_meters: bool = False
 
 
 class UnknownPlaceError(LookupError):

@@ -227,6 +227,14 @@ class Fabric:
     def links(self) -> list[Link]:
         return self._links.all
 
+    def doubtful_links(self) -> set[Link]:
+        """The links that kept failing, and those of switches whose control channel is lost for
+        long."""
+        distrusted = self._distrusted
+        return set(self._links.doubtful) | {
+            link for link in self.links() if {end.switch for end in link} & distrusted
+        }
+
     # Protected links
 
     def protect(self, names: tuple[str, ...]) -> None:

@@ -61,6 +61,12 @@ class Vlans:
         """Whether ports carry some VLANs only."""
         return bool(self._rules)
 
+    @property
+    def all(self) -> list[bytes]:
+        """All VLANs that rules name, and none (empty)."""
+        named = {vlan for rule in self._rules for vlan in rule.membership.all}
+        return [b"", *sorted(named)]
+
     def membership(self, switch: int, port: Port) -> Membership | None:
         """The VLANs of a port that a rule names; None if none does."""
         return next((rule.membership for rule in self._rules if rule.fits(switch, port)), None)

@@ -15,6 +15,7 @@ WHOLE_PACKET = 0xFFFF
 _OUTPUT = struct.Struct("!HHIH6x")
 _GOTO = struct.Struct("!HHB3x")
 _WRITE_METADATA = struct.Struct("!HH4xQQ")
+_METER = struct.Struct("!HHI")
 # Open vSwitch's include/openflow/nicira-ext.h and lib/ofp-actions.c, of 3.1.0.
 _FIN_TIMEOUT = struct.Struct("!HHIHHH2x")
 _REG_LOAD = struct.Struct("!HHIHHIQ")
@@ -32,7 +33,7 @@ _METERED_COPY = struct.Struct("!HHIH6xHHH2xHHI")
 _WHOLE_METERED_COPY = struct.Struct("!HHIH6xHHI")
 
 _MATCH_OXM = 1
-_INSTRUCTION_GOTO, _INSTRUCTION_METADATA, _INSTRUCTION_APPLY = 1, 2, 4
+_INSTRUCTION_GOTO, _INSTRUCTION_METADATA, _INSTRUCTION_APPLY, _INSTRUCTION_METER = 1, 2, 4, 6
 _ACTION_OUTPUT, _ACTION_PUSH_VLAN, _ACTION_POP_VLAN, _ACTION_SET_FIELD = 0, 17, 18, 25
 _ACTION_EXPERIMENTER = 0xFFFF
 _NICIRA = 0x2320
@@ -207,6 +208,23 @@ def unpack_output(action: bytes) -> int:
     return _unpack_output(action)[0]
 
 
+def unpack_outputs(actions: bytes) -> tuple[list[int], list[int]]:
+    """The ports of some OUTPUTs, those before a pop_vlan and those after it. Raises
+    MalformedMessageError for other actions."""
+    before: list[int] = []
+    after: list[int] | None = None
+    offset = 0
+    while offset < len(actions):
+        if after is None and actions[offset : offset + _POP_VLAN.size] == pop_vlan():
+            after = []
+            offset += _POP_VLAN.size
+            continue
+        port, _ = _unpack_output(actions[offset : offset + _OUTPUT.size])
+        (before if after is None else after).append(port)
+        offset += _OUTPUT.size
+    return before, after or []
+
+
 def copied_bytes(actions: bytes) -> int | None:
     """How many bytes of a packet these actions copy up; None if that is not all they do."""
     try:
@@ -319,15 +337,19 @@ def _oxm_head(field: Field) -> int:
 
 
 class Instructions(NamedTuple):
-    """An entry applies `actions` (packed), sets `metadata`, and continues in the table `goto`."""
+    """An entry drops what is beyond the `meter`, applies `actions` (packed), sets `metadata`, and
+    continues in the table `goto`."""
 
     actions: bytes
     goto: int | None
     metadata: int | None = None
+    meter: int | None = None
 
 
-def pack_instructions(actions: bytes, goto: int | None, metadata: int | None = None) -> bytes:
-    packed = b""
+def pack_instructions(
+    actions: bytes, goto: int | None, metadata: int | None = None, meter: int | None = None
+) -> bytes:
+    packed = b"" if meter is None else _METER.pack(_INSTRUCTION_METER, _METER.size, meter)
     if actions:
         packed += struct.pack("!HH4x", _INSTRUCTION_APPLY, 8 + len(actions)) + actions
     if metadata is not None:
@@ -340,7 +362,7 @@ def pack_instructions(actions: bytes, goto: int | None, metadata: int | None = N
 
 def unpack_instructions(packed: bytes) -> Instructions:
     """Raises MalformedMessageError, also for an instruction that is none of ours."""
-    actions, goto, metadata = b"", None, None
+    actions, goto, metadata, meter = b"", None, None, None
     offset = 0
     while offset < len(packed):
         if offset + 8 > len(packed):
@@ -352,6 +374,8 @@ def unpack_instructions(packed: bytes) -> Instructions:
             actions = packed[offset + 8 : offset + length]
         elif kind == _INSTRUCTION_GOTO and length == 8:
             goto = table
+        elif kind == _INSTRUCTION_METER and length == _METER.size:
+            _, _, meter = _METER.unpack_from(packed, offset)
         elif kind == _INSTRUCTION_METADATA and length == _WRITE_METADATA.size:
             _, _, metadata, mask = _WRITE_METADATA.unpack_from(packed, offset)
             if mask != _ALL_ONES:
@@ -359,4 +383,4 @@ def unpack_instructions(packed: bytes) -> Instructions:
         else:
             raise MalformedMessageError(f"unexpected instruction {kind}")
         offset += length
-    return Instructions(actions, goto, metadata)
+    return Instructions(actions, goto, metadata, meter)

@@ -15,6 +15,7 @@ from controller.southbound.codec.match import (
     IN_PORT,
     REG0,
     Field,
+    Instructions,
     MalformedMessageError,
     Match,
     oxms,
@@ -100,8 +101,8 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FlowEntry:
-    """A flow entry to be sent: it applies `actions` (packed), sets `metadata`, and continues in the
-    table `goto`."""
+    """A flow entry to be sent: it drops what is beyond the `meter`, applies `actions` (packed),
+    sets `metadata`, and continues in the table `goto`."""
 
     table: int
     priority: int
@@ -113,6 +114,11 @@ class FlowEntry:
     hard_timeout_s: int = 0
     flags: int = 0
     metadata: int | None = None
+    meter: int | None = None
+
+    @property
+    def instructions(self) -> Instructions:
+        return Instructions(self.actions, self.goto, self.metadata, self.meter)
 
     @property
     def place(self) -> Place:
@@ -185,7 +191,7 @@ class Error(NamedTuple):
 def flow_mod(command: FlowModCommand, entry: FlowEntry, xid: int) -> bytes:
     tail = pack_match(entry.match)
     if command is FlowModCommand.ADD:
-        tail += pack_instructions(entry.actions, entry.goto, entry.metadata)
+        tail += pack_instructions(*entry.instructions)
     return (
         _FLOW_MOD.pack(
             VERSION,

@@ -2,9 +2,9 @@
 
 The switch itself enforces the limits. Every port has a meter for each class, and flow entries in
 front of the static ones that send their copies through these meters. A meter limits the copies,
-never the traffic, so no host can starve another host or another class. Packet-ins without such a
-meter (while flows are relearnt, or before a port's meters are installed) share the controller meter
-of the switch. Meters with numbers from 0x10000 on belong to Weir.
+never the traffic, but for frames to groups. So no host can starve another host or another class.
+Packet-ins without such a meter (while flows are relearnt, or before a port's meters are installed)
+share the controller meter of the switch. Meters with numbers from 0x10000 on belong to Weir.
 """
 
 from dataclasses import dataclass
@@ -20,6 +20,7 @@ METERED = (
     PacketClass.DISCOVERY,
     PacketClass.SYN,
     PacketClass.END,
+    PacketClass.FLOODED,
 )
 
 _FIRST_METER, _LAST_METER = 0x10000, 0xFFFEFFFF
@@ -30,7 +31,8 @@ _CLASS_BITS = 3
 class Limits:
     """Packet-ins a second.
 
-    The first five are for each class by one port, `unmetered_pps` for all that have no meter of
+    The first six are for each class by one port: of what is flooded, the frames themselves, with
+    their copies. `unmetered_pps` is for all that have no meter of
     their own. `switch_*` are what the controller reads of one switch: copied segments, the ends of
     connections once the segments are over their limit, and each other class.
     """
@@ -40,6 +42,7 @@ class Limits:
     discovery_pps: int
     syn_pps: int
     end_pps: int
+    flooded_pps: int
     unmetered_pps: int
     switch_segments_pps: int
     switch_ends_pps: int
@@ -56,19 +59,21 @@ class Limits:
                 return self.syn_pps
             case PacketClass.END:
                 return self.end_pps
+            case PacketClass.FLOODED:
+                return self.flooded_pps
         return self.unknown_pps
 
 
 def meters(port: int, limits: Limits) -> list[Meter]:
     """The meters of a port."""
     rates = ((packets, limits.of_port(packets)) for packets in METERED)
-    return [Meter(_number(port, packets), rate, rate) for packets, rate in rates]
+    return [Meter(meter_of(port, packets), rate, rate) for packets, rate in rates]
 
 
 def entries(port: int) -> list[FlowEntry]:
     """The entries in front of the static ones for a port. Their copies go through its meters."""
     metered = (
-        pipeline.budgeted(entry, port, _number(port, pipeline.packet_class(entry.cookie)))
+        pipeline.budgeted(entry, port, meter_of(port, pipeline.packet_class(entry.cookie)))
         for entry in pipeline.STATIC
     )
     return [entry for entry in metered if entry is not None]
@@ -92,5 +97,6 @@ def owner(number: int) -> tuple[int, PacketClass]:
     return port, PacketClass(packets)
 
 
-def _number(port: int, packets: PacketClass) -> int:
+def meter_of(port: int, packets: PacketClass) -> int:
+    """The number of the meter of a class by one port."""
     return _FIRST_METER + (port << _CLASS_BITS) + packets

@@ -5,13 +5,18 @@ be, its counters and timeouts aside. Anything else is not one of ours.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from controller.model.entries import (
+    NEIGHBOURS_ANSWERED_S,
+    AnswersNeighbours,
     AssignPathIds,
     Entry,
     Exempt,
+    FloodFrom,
+    FloodTo,
     FlowCounter,
     FlowWindow,
     Forward,
@@ -31,6 +36,7 @@ from controller.model.entries import (
     VlanPort,
 )
 from controller.model.flow import PSH, FlowKey
+from controller.model.packet_ins import PacketClass
 from controller.southbound.codec.ethernet import ETH_IPV4, ETH_IPV6
 from controller.southbound.codec.extension import TcpRwndRegister, unpack_action
 from controller.southbound.codec.match import (
@@ -71,14 +77,17 @@ from controller.southbound.codec.match import (
     unpack_load_if_live,
     unpack_match,
     unpack_output,
+    unpack_outputs,
     unpack_set_vlan,
     vlan_in,
 )
 from controller.southbound.codec.openflow import SEND_FLOW_REMOVED, FlowEntry, FlowStats
+from controller.southbound.switch.budgets import meter_of
 from controller.southbound.switch.pipeline import (
     COPY,
     HAS_PATH_ID,
     PATH_ID_BITS,
+    RESOLUTION,
     Kind,
     Table,
     cookie_of,
@@ -95,6 +104,9 @@ RELEARN_S = 5
 # Priorities in table VLAN, where links come before what is known of ports, and that before what no
 # port is known to carry; and in table EGRESS.
 _LINK, _PORT_VLAN, _VLAN_PORT, _NO_VLAN, _OTHER_VLAN = 300, 100, 50, 20, 10
+
+# Priorities in tables FLOOD and FLOOD_OUT.
+_ANSWERED, _FLOOD_FROM, _FLOOD_TO = 300, 100, 100
 
 # Priorities in table REGULATE: what is exempt comes before the window of a flow, that before its
 # host's, and that before its port's.
@@ -139,13 +151,53 @@ class Decoded(NamedTuple):
 def _encode_link_port(entry: LinkPort) -> FlowEntries:
     match = (exact(IN_PORT, entry.port),)
     return (
-        FlowEntry(Table.EDGE, 300, cookie_of(Kind.LINK), match, goto=Table.COUNT),
+        FlowEntry(Table.EDGE, 380, cookie_of(Kind.LINK), match, goto=Table.COUNT),
         FlowEntry(Table.VLAN, _LINK, cookie_of(Kind.LINK), match, goto=Table.PATH_ID),
     )
 
 
 def _decode_link_port(found: _Found) -> LinkPort:
     return LinkPort(found.number(IN_PORT))
+
+
+def _encode_answers_neighbours(_: AnswersNeighbours) -> FlowEntries:
+    """They have been copied up before."""
+    cookie = cookie_of(Kind.ANSWERS_NEIGHBOURS)
+    return tuple(
+        FlowEntry(Table.FLOOD, _ANSWERED, cookie, resolution, hard_timeout_s=NEIGHBOURS_ANSWERED_S)
+        for resolution in RESOLUTION
+    )
+
+
+def _decode_answers_neighbours(_: _Found) -> AnswersNeighbours:
+    return AnswersNeighbours()
+
+
+def _encode_flood_from(entry: FloodFrom) -> FlowEntries:
+    match, cookie = (exact(IN_PORT, entry.port),), cookie_of(Kind.FLOOD_FROM, int(entry.of_hosts))
+    flood = FlowEntry(Table.FLOOD, _FLOOD_FROM, cookie, match, goto=Table.FLOOD_OUT)
+    if entry.of_hosts:
+        meter = meter_of(entry.port, PacketClass.FLOODED)
+        flood = replace(flood, actions=COPY, meter=meter)
+    return (flood,)
+
+
+def _decode_flood_from(found: _Found) -> FloodFrom:
+    return FloodFrom(found.number(IN_PORT), bool(detail_of(found.cookie)))
+
+
+def _encode_flood_to(entry: FloodTo) -> FlowEntries:
+    match: Match = () if entry.vlan is None else in_vlan(entry.vlan)
+    actions = b"".join(map(output, entry.tagged))
+    if entry.untagged:
+        actions += pop_vlan() + b"".join(map(output, entry.untagged))
+    return (FlowEntry(Table.FLOOD_OUT, _FLOOD_TO, cookie_of(Kind.FLOOD_TO), match, actions),)
+
+
+def _decode_flood_to(found: _Found) -> FloodTo:
+    tagged, untagged = unpack_outputs(found.instructions.actions)
+    vlan = vlan_in(found.values) if found.match else None
+    return FloodTo(vlan, tuple(tagged), tuple(untagged))
 
 
 def _encode_vlan_filter(_: VlanFilter) -> FlowEntries:
@@ -490,6 +542,12 @@ class _Coding(NamedTuple):
 
 _CODINGS = (
     _Coding(Kind.LINK, LinkPort, _encode_link_port, _decode_link_port),
+    _Coding(
+        *(Kind.ANSWERS_NEIGHBOURS, AnswersNeighbours),
+        *(_encode_answers_neighbours, _decode_answers_neighbours),
+    ),
+    _Coding(Kind.FLOOD_FROM, FloodFrom, _encode_flood_from, _decode_flood_from),
+    _Coding(Kind.FLOOD_TO, FloodTo, _encode_flood_to, _decode_flood_to),
     _Coding(Kind.VLAN_FILTER, VlanFilter, _encode_vlan_filter, _decode_vlan_filter),
     _Coding(Kind.VLAN_PORT, VlanPort, _encode_vlan_port, _decode_vlan_port),
     _Coding(Kind.TAGGED_INGRESS, TaggedIngress, _encode_tagged_ingress, _decode_tagged_ingress),
@@ -539,7 +597,7 @@ def decode(stats: FlowStats) -> Decoded | None:
         if (
             (made.table, made.priority, made.cookie) == (stats.table, stats.priority, stats.cookie)
             and (made.match == match or frozenset(made.match) == frozenset(match))
-            and (made.actions, made.goto, made.metadata) == instructions
+            and made.instructions == instructions
         ):
             return Decoded(entry, len(flow_entries))
     return None

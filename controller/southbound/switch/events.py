@@ -18,6 +18,7 @@ class Ready(NamedTuple):
     keeps_accounts: bool = False
     tells_queues: bool = False
     repeats_notices: bool = False
+    has_meters: bool = False
 
 
 class SegmentsCopied(NamedTuple):
@@ -45,6 +46,13 @@ class FrameMissed(NamedTuple):
     src_mac: bytes
     dst_mac: bytes
     frame: bytes
+
+
+class FrameFlooded(NamedTuple):
+    """A frame to a group, which the switch has flooded."""
+
+    in_port: int
+    src_mac: bytes
 
 
 class FlowCountersRead(NamedTuple):
@@ -135,6 +143,7 @@ Event = (
     | SegmentsCopied
     | NeighbourMessageReceived
     | LinkDiscovered
+    | FrameFlooded
     | FrameMissed
     | FlowCountersRead
     | FlowCounterExpired

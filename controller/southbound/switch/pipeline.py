@@ -16,6 +16,9 @@
                 the frame's, with or without the tag
     7 path      to another switch: TCP over a protected link if there is one that is up and in use,
                 all else by path id; to one that cannot be reached, nowhere
+    8 flood     frames to groups, from where they may come; from hosts through a meter; from
+                elsewhere they go up
+    9 flood out to all other ports that have their VLAN, and links of the tree
 
 Every entry has a cookie that says that it is Weir's, of which layout and what for. The entries that
 the core wants in these tables, with their priorities, are in `encoding`.
@@ -67,6 +70,8 @@ class Table(IntEnum):
     FORWARD = 5
     EGRESS = 6
     PATH = 7
+    FLOOD = 8
+    FLOOD_OUT = 9
 
 
 class Kind(IntEnum):
@@ -92,6 +97,9 @@ class Kind(IntEnum):
     TAGGED_INGRESS = 17
     UNTAGGED_INGRESS = 18
     VLAN_EGRESS = 19
+    ANSWERS_NEIGHBOURS = 20
+    FLOOD_FROM = 21
+    FLOOD_TO = 22
     BUDGET = 32
 
 
@@ -131,8 +139,8 @@ def tcp(eth_type: int) -> Match:
 
 COPY = output(CONTROLLER, COPY_BYTES)
 _COPIED_FLAGS = ((0x001, PacketClass.END), (0x002, PacketClass.SYN), (0x004, PacketClass.END))
-_TO_A_GROUP = ETH_DST, bytes.fromhex("010000000000"), bytes.fromhex("010000000000")
-_RESOLUTION: tuple[Match, ...] = (
+TO_A_GROUP = ETH_DST, bytes.fromhex("010000000000"), bytes.fromhex("010000000000")
+RESOLUTION: tuple[Match, ...] = (
     (exact(ETH_TYPE, ETH_ARP),),
     *(
         (exact(ETH_TYPE, ETH_IPV6), exact(IP_PROTO, PROTO_ICMPV6), exact(ICMPV6_TYPE, kind))
@@ -162,10 +170,10 @@ STATIC: tuple[FlowEntry, ...] = (
     ),
     *(
         _static(
-            *(Table.EDGE, 350, (*resolution, _TO_A_GROUP), output(CONTROLLER)),
+            *(Table.EDGE, 350, (*resolution, TO_A_GROUP), output(CONTROLLER), Table.COUNT),
             packets=PacketClass.NEIGHBOUR,
         )
-        for resolution in _RESOLUTION
+        for resolution in RESOLUTION
     ),
     # Hosts check now and then whether those that they know are still there (RFC 1122 section
     # 2.3.2.1, RFC 4861 section 7.3). That must work without a controller.
@@ -174,7 +182,7 @@ STATIC: tuple[FlowEntry, ...] = (
             *(Table.EDGE, 250, resolution, output(CONTROLLER), Table.COUNT),
             packets=PacketClass.NEIGHBOUR,
         )
-        for resolution in _RESOLUTION
+        for resolution in RESOLUTION
     ),
     *(
         _static(
@@ -197,10 +205,13 @@ STATIC: tuple[FlowEntry, ...] = (
         200,
         ((ETH_DST, bytes.fromhex("0180c2000000"), bytes.fromhex("fffffffffff0")),),
     ),
+    _static(Table.FORWARD, 150, (TO_A_GROUP,), goto=Table.FLOOD),
     _static(Table.FORWARD, 0, (), output(CONTROLLER)),
     _static(Table.EGRESS, 10, in_vlan(b""), output_to(METADATA)),
     _static(Table.EGRESS, 0, ()),
     _static(Table.PATH, 0, ()),
+    _static(Table.FLOOD, 0, (), output(CONTROLLER)),
+    _static(Table.FLOOD_OUT, 0, ()),
 )
 
 
@@ -209,6 +220,8 @@ def packet_class(cookie: int) -> PacketClass:
     kind, detail = kind_of(cookie), detail_of(cookie)
     if kind in (Kind.RELEARN, Kind.SERVICE_WATCH):
         return PacketClass.SEGMENT
+    if kind == Kind.FLOOD_FROM:
+        return PacketClass.FLOODED
     known = kind in (Kind.STATIC, Kind.BUDGET) and detail <= PacketClass.SEGMENT
     return PacketClass(detail) if known else PacketClass.UNKNOWN
 

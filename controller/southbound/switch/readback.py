@@ -74,7 +74,7 @@ def _is(wanted: FlowEntry, stats: FlowStats) -> bool:
         found = unpack_instructions(stats.instructions)
     except ValueError:
         return False
-    return (stats.cookie, *found) == (wanted.cookie, wanted.actions, wanted.goto, wanted.metadata)
+    return (stats.cookie, found) == (wanted.cookie, wanted.instructions)
 
 
 def _decode(stats: FlowStats) -> Decoded | None:

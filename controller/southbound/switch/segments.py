@@ -90,7 +90,7 @@ def take(buffer: bytes, offset: int) -> tuple[list[SegmentFields], int]:
          fragment, protocol, key, sequence, acknowledgment, data_offset, flags,
         ) = unpack(buffer, offset)
         # fmt: on
-        if head != _HEAD or match != match_as_usual or table == _MISSES:
+        if head != _HEAD or match != match_as_usual or table >= _MISSES:
             break
         if eth_type == ETH_IPV4 and version == 0x45:
             if fragment & 0x1FFF or protocol != _PROTO_TCP:

@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 
 from controller.model.entries import Entry
 from controller.model.flow import SegmentFields
-from controller.model.packet_ins import NeighbourMessage
+from controller.model.packet_ins import NeighbourMessage, PacketClass
 from controller.ops.logs import about
 from controller.southbound.codec import discovery, extension, meters, openflow, packet_in
 from controller.southbound.codec.extension import Capability
@@ -32,6 +32,7 @@ from controller.southbound.switch.events import (
     Event,
     FlowCounterExpired,
     FlowCountersRead,
+    FrameFlooded,
     FrameMissed,
     LinkDiscovered,
     NeighbourMessageReceived,
@@ -275,7 +276,11 @@ class Session:
         keeps_accounts = Capability.CREDIT in self.capabilities
         tells_queues = Capability.QUEUE_STATS in self.capabilities
         repeats_notices = Capability.REPEAT in self.capabilities
-        ready = Ready(self._n_registers, held, keeps_accounts, tells_queues, repeats_notices)
+        has_meters = self._resync.guard.metered
+        ready = Ready(
+            *(self._n_registers, held),
+            *(keeps_accounts, tells_queues, repeats_notices, has_meters),
+        )
         return [ready, *self._backlog.take()]
 
     def _say_what_is_missing(self) -> None:
@@ -301,8 +306,10 @@ class Session:
 
     def _packet_in(self, message: openflow.PacketIn) -> list[Event]:
         in_port = message.in_port
-        if message.table == pipeline.Table.FORWARD:
+        if message.table >= pipeline.Table.FORWARD:
             other = packet_in.addresses(message.data)
+            if pipeline.packet_class(message.cookie) is PacketClass.FLOODED:
+                return [FrameFlooded(in_port, other.src_mac)]
             return [FrameMissed(in_port, other.src_mac, other.dst_mac, message.data)]
         match packet_in.parse(message.data):
             case packet_in.TcpSegment() as segment:

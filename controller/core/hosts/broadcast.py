@@ -1,0 +1,142 @@
+"""Frames to groups and to everybody: switches flood them over a tree, without the controller.
+
+A switch takes such a frame from its hosts and from the links of the tree, and from nowhere else,
+and sends it out of all others of these ports. So it reaches every port once. It does not loop while
+the switches change one after another: links leave the tree on all switches first, and others join
+it a moment later. What hosts send is metered, port by port.
+
+Questions of ARP and neighbour discovery are an exception for as long as the controller is there,
+which answers most of them: it says so to the switches again and again (`AnswersNeighbours`).
+"""
+
+from collections.abc import Callable, Iterable
+
+from controller.core.desired.tables import Tables
+from controller.core.topology.fabric import PORT_GRACE_NS, Fabric
+from controller.core.topology.flood_tree import flood_tree
+from controller.core.topology.links import Link
+from controller.model.effects import Effect, Install
+from controller.model.entries import (
+    NEIGHBOURS_ANSWERED_S,
+    AnswersNeighbours,
+    Entry,
+    EntryKey,
+    FloodFrom,
+    FloodTo,
+)
+from controller.model.values import PortId
+from controller.model.vlans import tag
+
+_ANSWERS_AGAIN_NS = NEIGHBOURS_ANSWERED_S * 10**9 // 3
+# Ports of Open vSwitch have 16 bits, and a meter each.
+_LAST_METERED_PORT = 0xFFFF
+# Flow entries for all switches of a large fabric at once would take long.
+_TOLD_PER_TURN = 16
+# When all switches surely do without what has left the tree.
+_SETTLED_NS = 250_000_000
+
+
+class Broadcast:
+    """Keeps the switches' entries for frames to groups. Effects go to `emit`.
+
+    A switch without meters does not flood what hosts send: the controller does.
+    """
+
+    def __init__(self, fabric: Fabric, tables: Tables, emit: Callable[[Effect], None]) -> None:
+        self._fabric = fabric
+        self._tables = tables
+        self._emit = emit
+        self._metered: set[int] = set()
+        self._tree: frozenset[Link] = frozenset()
+        self._held_ports: set[PortId] = set()
+        self._seen = -1, -1
+        self._look_at_ns = self._not_before_ns = 0
+        self._joins_at_ns: int | None = None
+        self._answers_from: dict[int, int] = {}
+        self._keys: dict[int, set[EntryKey]] = {}
+
+    def connect(self, switch: int, held: Iterable[Entry], now_ns: int, *, metered: bool) -> None:
+        """A switch is connected; what it holds tells which links were of the tree, and is left as
+        it is until it is known which ports lead to hosts."""
+        self._not_before_ns = now_ns + PORT_GRACE_NS
+        (self._metered.add if metered else self._metered.discard)(switch)
+        for entry in held:
+            if isinstance(entry, FloodFrom) and not entry.of_hosts:
+                self._held_ports.add(PortId(switch, entry.port))
+        self._answers_from[switch] = 0
+        self._emit(Install(switch, AnswersNeighbours()))
+        self._look_at_ns = 0
+
+    def forget_switch(self, switch: int) -> None:
+        """A switch is gone for good."""
+        self._metered.discard(switch)
+        self._answers_from.pop(switch, None)
+        self._keys.pop(switch, None)
+
+    def tend(self, now_ns: int) -> None:
+        """Follow the fabric."""
+        self._say_who_answers(now_ns)
+        fabric = self._fabric
+        if self._joins_at_ns is not None and now_ns >= self._joins_at_ns:
+            self._joins_at_ns = None
+            self._install(self._tree, now_ns)
+        seen = fabric.changes, fabric.version
+        if seen == self._seen and now_ns < self._look_at_ns:
+            return
+        if now_ns < self._not_before_ns or any(map(fabric.is_presumed, fabric.link_ports())):
+            return  # Switches go on with what they hold until it is known where ports lead.
+        # Ports that have just come up may lead to switches: nothing goes there until that is known.
+        self._look_at_ns = now_ns + PORT_GRACE_NS if seen != self._seen else 1 << 63
+        self._seen = seen
+        links = [link for link in fabric.links() if not fabric.is_protected(link)]
+        silent = {end.switch for link in links for end in link} - fabric.connected()
+        former = self._tree or {link for link in links if set(link) <= self._held_ports}
+        tree = flood_tree(links, former, silent, fabric.doubtful_links())
+        if former - tree:
+            self._joins_at_ns = now_ns + _SETTLED_NS
+        self._tree = tree
+        self._install(tree & former if former - tree else tree, now_ns)
+
+    def _say_who_answers(self, now_ns: int) -> None:
+        due = [one for one, from_ns in self._answers_from.items() if from_ns <= now_ns]
+        for switch in due[:_TOLD_PER_TURN]:
+            self._answers_from[switch] = now_ns + _ANSWERS_AGAIN_NS
+            if self._tables.connected(switch):
+                self._emit(Install(switch, AnswersNeighbours()))
+
+    def _install(self, tree: Iterable[Link], now_ns: int) -> None:
+        fabric = self._fabric
+        of_tree: dict[int, set[int]] = {}
+        for link in tree:
+            for end in link:
+                of_tree.setdefault(end.switch, set()).add(end.port)
+        of_hosts: dict[int, set[int]] = {}
+        for port_id in fabric.edge_ports(now_ns):
+            of_hosts.setdefault(port_id.switch, set()).add(port_id.port)
+        forms = fabric.vlans.all if fabric.vlans else [None]
+        for switch in self._tables.switches():
+            if not self._tables.connected(switch):
+                continue
+            links, edges = of_tree.get(switch, set()), of_hosts.get(switch, set())
+            wanted: list[Entry] = [FloodFrom(port, of_hosts=False) for port in sorted(links)]
+            if switch in self._metered:
+                metered = sorted(port for port in edges if port <= _LAST_METERED_PORT)
+                wanted += (FloodFrom(port, of_hosts=True) for port in metered)
+            for vlan in forms:
+                wanted.append(self._flood_to(switch, vlan, links, edges))
+            keys = {entry.key for entry in wanted}
+            for key in self._keys.get(switch, set()) - keys:
+                self._tables.remove(switch, key)
+            for entry in wanted:
+                self._tables.put(switch, entry)
+            self._keys[switch] = keys
+
+    def _flood_to(
+        self, switch: int, vlan: bytes | None, links: set[int], edges: set[int]
+    ) -> FloodTo:
+        tagged, untagged = set(links), set[int]()
+        for port in edges:
+            form = b"" if vlan is None else self._fabric.tags_at(PortId(switch, port), tag(vlan))
+            if form is not None:
+                (untagged if vlan and not form else tagged).add(port)
+        return FloodTo(vlan, tuple(sorted(tagged)), tuple(sorted(untagged)))

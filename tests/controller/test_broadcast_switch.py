@@ -1,0 +1,146 @@
+"""Frames to groups in a ring of real Open vSwitches: with a controller, without, and in a storm."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controller.model.entries import NEIGHBOURS_ANSWERED_S
+from dummy_ovs import Controller, DummyOvs, controlled, free_endpoint, wait_for
+from packets import Host, arp, ethernet, ipv4
+from test_real_switch import CONFIG, read_events, stock_prefix
+
+H1, H2, H3 = Host(1), Host(2), Host(3)
+PORTS = {H1: "p1", H2: "p2", H3: "p3"}
+BROADCAST, ALL_HOSTS = b"\xff" * 6, bytes.fromhex("01005e000001")
+RATE = 50
+
+
+def to_group(src: Host, mark: int, group: bytes = BROADCAST) -> bytes:
+    packet = ipv4(src.address, b"\xff" * 4, b"to all" + mark.to_bytes(4, "big"), protocol=17)
+    return ethernet(group, src.mac, 0x0800, packet)
+
+
+class Ring:
+    config = CONFIG + f"budgets: {{{{broadcast: {RATE}}}}}\n"
+
+    def __init__(self, switch: DummyOvs, directory: Path) -> None:
+        self.switch = switch
+        self._events = directory / "events.jsonl"
+        listen = free_endpoint()
+        self.controller = Controller(
+            directory, self.config.format(listen=listen, events=self._events)
+        )
+        self.controller.start()
+        for n in (1, 2, 3):
+            switch.add_bridge(f"s{n}", n, listen)
+        for a, b in ((1, 2), (2, 3), (3, 1)):
+            switch.add_link((f"s{a}", f"s{b}"), (f"l{a}{b}", f"l{b}{a}"), 10 + a)
+        for n in (1, 2, 3):
+            switch.add_port(f"s{n}", f"p{n}", 1)
+
+    def send(self, *frames: bytes, by: Host) -> None:
+        self.switch.inject(PORTS[by], *frames)
+
+    def events(self, kind: str) -> list[dict[str, Any]]:
+        return read_events(self._events, kind)
+
+    def reaches(self, frame: bytes, by: Host) -> None:
+        """Both other hosts get it once."""
+        self.send(frame, by=by)
+        once = [int(host is not by) for host in (H1, H2, H3)]
+        wait_for(lambda: self.got(frame) == once, "it at both other hosts")
+
+    def got(self, frame: bytes) -> list[int]:
+        """How often each host has got it."""
+        return [self.switch.sent(PORTS[host]).count(frame) for host in (H1, H2, H3)]
+
+    def flooding(self) -> bool:
+        """Whether every switch floods: over two links in all, and from its host."""
+        flows = [self.switch.flows(f"s{n}") for n in (1, 2, 3)]
+        froms = [[f for f in one if "table=8, priority=100" in f] for one in flows]
+        return sum(map(len, froms)) == 7 and all("meter" in "".join(one) for one in froms)
+
+
+@pytest.fixture
+def ring(tmp_path: Path) -> Iterator[Ring]:
+    with controlled(Ring, stock_prefix(), tmp_path) as ring:
+        wait_for(lambda: len(ring.events("link_up")) >= 3, "the links")
+        wait_for(ring.flooding, "the entries for frames to groups")
+        yield ring
+
+
+def test_a_frame_to_a_group_reaches_every_host_once_and_its_sender_is_learnt(ring: Ring) -> None:
+    for mark, group in ((1, BROADCAST), (2, ALL_HOSTS)):
+        frame = to_group(H1, mark, group)
+        ring.reaches(frame, by=H1)
+    wait_for(lambda: ring.events("host_learnt"), "its sender")
+    assert [event["mac"] for event in ring.events("host_learnt")] == [H1.mac.hex(":")]
+    time.sleep(0.3)
+    assert ring.got(frame) == [0, 1, 1]
+
+
+def test_the_controller_answers_questions_and_floods_what_it_cannot_answer(ring: Ring) -> None:
+    question = arp(1, H1, H2)
+    ring.send(question, by=H1)
+    wait_for(lambda: ring.got(question) == [0, 1, 1], "the question at both")
+    ring.send(arp(2, H2, H1), by=H2)
+    wait_for(lambda: len(ring.events("host_address")) == 2, "both addresses")
+    again = arp(1, H3, H2)
+    ring.send(again, by=H3)
+    wait_for(lambda: ring.got(arp(2, H2, H3)) == [0, 0, 1], "the controller's answer")
+    assert ring.got(again) == [0, 0, 0]
+
+
+@pytest.mark.slow  # Switches wait for the controller for a while.
+def test_all_goes_on_without_a_controller(ring: Ring) -> None:
+    assert ring.controller.stop() == 0
+    ring.reaches(to_group(H2, 1), by=H2)
+    time.sleep(NEIGHBOURS_ANSWERED_S)
+    question = arp(1, H1, H2)
+
+    def asked() -> bool:
+        ring.send(question, by=H1)
+        return ring.got(question)[1] > 0
+
+    wait_for(asked, "the question at its target")
+    assert ring.got(question)[1] == ring.got(question)[2]
+
+
+def test_a_storm_is_cut_and_named(ring: Ring) -> None:
+    sent: set[bytes] = set()
+    begun_s = time.monotonic()
+
+    def named() -> list[dict[str, Any]]:
+        frames = [to_group(H1, len(sent) + n) for n in range(4 * RATE)]
+        sent.update(frames)
+        ring.send(*frames, by=H1)
+        return ring.events("packet_ins_limited")
+
+    wait_for(named, "the port to be named")
+    took_s = time.monotonic() - begun_s
+    assert {event["port"] for event in named()} == {"0000000000000001:1"}
+    assert "flooded" in {event["class"] for event in named()}
+    arrived = sum(frame in sent for frame in ring.switch.sent("p2"))
+    assert 0 < arrived <= RATE * (took_s + 5) < len(sent)
+
+
+def test_a_restarted_controller_changes_nothing(ring: Ring) -> None:
+    def entries() -> list[str]:
+        return sorted(
+            flow
+            for n in (1, 2, 3)
+            for flow in ring.switch.flows(f"s{n}")
+            if "table=9" in flow or "table=8, priority=100" in flow
+        )
+
+    before = entries()
+    ring.controller.stop()
+    ring.controller.start()
+    for mark in range(20):
+        ring.reaches(to_group(H3, mark), by=H3)
+        time.sleep(0.1)
+    assert entries() == before
+    assert "refused" not in ring.controller.log
