@@ -97,17 +97,18 @@ class VlanEgress:
         return EntryKey("vlan-egress", (self.port, self.vlan))
 
 
-# For how long a switch relies on the controller to answer them without being told again.
-NEIGHBOURS_ANSWERED_S = 10
+# For how long a switch relies on the controller without being told again.
+CONTROLLER_ANSWERS_S = 10
 
 
 @dataclass(frozen=True, slots=True)
-class AnswersNeighbours:
-    """For a few seconds, questions of ARP and neighbour discovery go to the controller only."""
+class ControllerAnswers:
+    """For a few seconds, questions of ARP and neighbour discovery, and frames to hosts that the
+    switch does not know, go to the controller only: without it they are flooded."""
 
     @property
     def key(self) -> EntryKey:
-        return EntryKey("answers-neighbours", ())
+        return EntryKey("controller-answers", ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,7 +332,7 @@ class Exempt:
 
 Entry = (
     LinkPort
-    | AnswersNeighbours
+    | ControllerAnswers
     | FloodFrom
     | FloodTo
     | VlanFilter

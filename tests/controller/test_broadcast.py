@@ -12,8 +12,8 @@ from controller.core.topology.links import Link
 from controller.core.topology.vlans import Membership, VlanRule
 from controller.model.effects import Effect, Install
 from controller.model.entries import (
-    NEIGHBOURS_ANSWERED_S,
-    AnswersNeighbours,
+    CONTROLLER_ANSWERS_S,
+    ControllerAnswers,
     FloodFrom,
     FloodTo,
     Forward,
@@ -234,9 +234,9 @@ def test_switches_are_told_again_and_again_who_answers_questions() -> None:
     told: dict[int, list[int]] = {1: [], 2: [], 3: []}
     for _ in range(240):
         for effect in live(bench, 0.25):
-            if isinstance(effect, Install) and isinstance(effect.entry, AnswersNeighbours):
+            if isinstance(effect, Install) and isinstance(effect.entry, ControllerAnswers):
                 told[effect.switch].append(bench.now_ns)
     for times in told.values():
         gaps = [later - one for one, later in pairwise(times)]
-        assert max(gaps) <= NEIGHBOURS_ANSWERED_S * SECOND / 2
+        assert max(gaps) <= CONTROLLER_ANSWERS_S * SECOND / 2
         assert len(times) < 30

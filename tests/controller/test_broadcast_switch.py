@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from controller.model.entries import NEIGHBOURS_ANSWERED_S
+from controller.model.entries import CONTROLLER_ANSWERS_S
 from dummy_ovs import Controller, DummyOvs, controlled, free_endpoint, wait_for
 from packets import Host, arp, ethernet, ipv4
 from test_real_switch import CONFIG, read_events, stock_prefix
@@ -98,7 +98,7 @@ def test_the_controller_answers_questions_and_floods_what_it_cannot_answer(ring:
 def test_all_goes_on_without_a_controller(ring: Ring) -> None:
     assert ring.controller.stop() == 0
     ring.reaches(to_group(H2, 1), by=H2)
-    time.sleep(NEIGHBOURS_ANSWERED_S)
+    time.sleep(CONTROLLER_ANSWERS_S)
     question = arp(1, H1, H2)
 
     def asked() -> bool:
@@ -107,6 +107,10 @@ def test_all_goes_on_without_a_controller(ring: Ring) -> None:
 
     wait_for(asked, "the question at its target")
     assert ring.got(question)[1] == ring.got(question)[2]
+    # Nobody has learnt where they are.
+    frame = ethernet(H1.mac, H2.mac, 0x88B5, bytes(60))
+    ring.send(frame, by=H2)
+    wait_for(lambda: ring.got(frame)[0] == 1, "a frame to a host that no switch knows")
 
 
 def test_a_storm_is_cut_and_named(ring: Ring) -> None:

@@ -8,7 +8,7 @@ from controller.model.effects import (
     Withdraw,
 )
 from controller.model.entries import (
-    AnswersNeighbours,
+    ControllerAnswers,
     FlowCounter,
     FlowWindow,
     Forward,
@@ -70,7 +70,7 @@ class TestRestart:
             seen += after.link(PortId(1, 40), PortId(2, 40))
         changed = [type(e.entry) for e in seen if isinstance(e, Install | Withdraw)]
         # Counters are added at the other end, too, because there the segments are copied up.
-        assert set(changed) <= {FlowCounter, Relearn, AnswersNeighbours}
+        assert set(changed) <= {FlowCounter, Relearn, ControllerAnswers}
         for switch in kept:
             assert kept[switch].items() <= after.held[switch].items()
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.model.entries import (
-    AnswersNeighbours,
     AssignPathIds,
+    ControllerAnswers,
     Entry,
     Exempt,
     FloodFrom,
@@ -82,7 +82,7 @@ def exemptions(draw: st.DrawFn) -> Exempt:
 
 entries: st.SearchStrategy[Entry] = st.one_of(
     st.builds(LinkPort, ports),
-    st.builds(AnswersNeighbours),
+    st.builds(ControllerAnswers),
     st.builds(FloodFrom, st.integers(1, 0xFFFF), st.booleans()),
     st.builds(FloodTo, st.none() | vlans, several_ports, several_ports),
     st.builds(VlanFilter),

@@ -6,7 +6,8 @@ the switches change one after another: links leave the tree on all switches firs
 it a moment later. What hosts send is metered, port by port.
 
 Questions of ARP and neighbour discovery are an exception for as long as the controller is there,
-which answers most of them: it says so to the switches again and again (`AnswersNeighbours`).
+which answers most of them: it says so to the switches again and again (`ControllerAnswers`). So are
+frames to hosts that are not known yet.
 """
 
 from collections.abc import Callable, Iterable
@@ -17,8 +18,8 @@ from controller.core.topology.flood_tree import flood_tree
 from controller.core.topology.links import Link
 from controller.model.effects import Effect, Install
 from controller.model.entries import (
-    NEIGHBOURS_ANSWERED_S,
-    AnswersNeighbours,
+    CONTROLLER_ANSWERS_S,
+    ControllerAnswers,
     Entry,
     EntryKey,
     FloodFrom,
@@ -27,7 +28,7 @@ from controller.model.entries import (
 from controller.model.values import PortId
 from controller.model.vlans import tag
 
-_ANSWERS_AGAIN_NS = NEIGHBOURS_ANSWERED_S * 10**9 // 3
+_ANSWERS_AGAIN_NS = CONTROLLER_ANSWERS_S * 10**9 // 3
 # Ports of Open vSwitch have 16 bits, and a meter each.
 _LAST_METERED_PORT = 0xFFFF
 # Flow entries for all switches of a large fabric at once would take long.
@@ -64,7 +65,7 @@ class Broadcast:
             if isinstance(entry, FloodFrom) and not entry.of_hosts:
                 self._held_ports.add(PortId(switch, entry.port))
         self._answers_from[switch] = 0
-        self._emit(Install(switch, AnswersNeighbours()))
+        self._emit(Install(switch, ControllerAnswers()))
         self._look_at_ns = 0
 
     def forget_switch(self, switch: int) -> None:
@@ -102,7 +103,7 @@ class Broadcast:
         for switch in due[:_TOLD_PER_TURN]:
             self._answers_from[switch] = now_ns + _ANSWERS_AGAIN_NS
             if self._tables.connected(switch):
-                self._emit(Install(switch, AnswersNeighbours()))
+                self._emit(Install(switch, ControllerAnswers()))
 
     def _install(self, tree: Iterable[Link], now_ns: int) -> None:
         fabric = self._fabric

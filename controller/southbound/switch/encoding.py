@@ -10,9 +10,9 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from controller.model.entries import (
-    NEIGHBOURS_ANSWERED_S,
-    AnswersNeighbours,
+    CONTROLLER_ANSWERS_S,
     AssignPathIds,
+    ControllerAnswers,
     Entry,
     Exempt,
     FloodFrom,
@@ -88,6 +88,7 @@ from controller.southbound.switch.pipeline import (
     HAS_PATH_ID,
     PATH_ID_BITS,
     RESOLUTION,
+    TO_A_HOST,
     Kind,
     Table,
     cookie_of,
@@ -160,17 +161,17 @@ def _decode_link_port(found: _Found) -> LinkPort:
     return LinkPort(found.number(IN_PORT))
 
 
-def _encode_answers_neighbours(_: AnswersNeighbours) -> FlowEntries:
-    """They have been copied up before."""
-    cookie = cookie_of(Kind.ANSWERS_NEIGHBOURS)
+def _encode_controller_answers(_: ControllerAnswers) -> FlowEntries:
+    """It has been copied up before."""
+    cookie = cookie_of(Kind.CONTROLLER_ANSWERS)
     return tuple(
-        FlowEntry(Table.FLOOD, _ANSWERED, cookie, resolution, hard_timeout_s=NEIGHBOURS_ANSWERED_S)
-        for resolution in RESOLUTION
+        FlowEntry(Table.FLOOD, _ANSWERED, cookie, seen_to, hard_timeout_s=CONTROLLER_ANSWERS_S)
+        for seen_to in (*RESOLUTION, (TO_A_HOST,))
     )
 
 
-def _decode_answers_neighbours(_: _Found) -> AnswersNeighbours:
-    return AnswersNeighbours()
+def _decode_controller_answers(_: _Found) -> ControllerAnswers:
+    return ControllerAnswers()
 
 
 def _encode_flood_from(entry: FloodFrom) -> FlowEntries:
@@ -543,8 +544,8 @@ class _Coding(NamedTuple):
 _CODINGS = (
     _Coding(Kind.LINK, LinkPort, _encode_link_port, _decode_link_port),
     _Coding(
-        *(Kind.ANSWERS_NEIGHBOURS, AnswersNeighbours),
-        *(_encode_answers_neighbours, _decode_answers_neighbours),
+        *(Kind.CONTROLLER_ANSWERS, ControllerAnswers),
+        *(_encode_controller_answers, _decode_controller_answers),
     ),
     _Coding(Kind.FLOOD_FROM, FloodFrom, _encode_flood_from, _decode_flood_from),
     _Coding(Kind.FLOOD_TO, FloodTo, _encode_flood_to, _decode_flood_to),

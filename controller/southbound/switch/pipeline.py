@@ -11,13 +11,13 @@
     4 regulate  the windows in segments that enter by a port are held to the port's registers,
                 but for those of connections that the operator has exempted
     5 forward   by destination: out of a port, or to the port or switch in the metadata; others go
-                up
+                up, and on to table 8
     6 egress    where ports carry some VLANs only: out of the port in the metadata if it carries
                 the frame's, with or without the tag
     7 path      to another switch: TCP over a protected link if there is one that is up and in use,
                 all else by path id; to one that cannot be reached, nowhere
     8 flood     frames to groups, from where they may come; from hosts through a meter; from
-                elsewhere they go up
+                elsewhere they go up. What the controller sees to goes no further while it is there
     9 flood out to all other ports that have their VLAN, and links of the tree
 
 Every entry has a cookie that says that it is Weir's, of which layout and what for. The entries that
@@ -97,7 +97,7 @@ class Kind(IntEnum):
     TAGGED_INGRESS = 17
     UNTAGGED_INGRESS = 18
     VLAN_EGRESS = 19
-    ANSWERS_NEIGHBOURS = 20
+    CONTROLLER_ANSWERS = 20
     FLOOD_FROM = 21
     FLOOD_TO = 22
     BUDGET = 32
@@ -139,7 +139,8 @@ def tcp(eth_type: int) -> Match:
 
 COPY = output(CONTROLLER, COPY_BYTES)
 _COPIED_FLAGS = ((0x001, PacketClass.END), (0x002, PacketClass.SYN), (0x004, PacketClass.END))
-TO_A_GROUP = ETH_DST, bytes.fromhex("010000000000"), bytes.fromhex("010000000000")
+_GROUP_BIT = bytes.fromhex("010000000000")
+TO_A_GROUP, TO_A_HOST = (ETH_DST, _GROUP_BIT, _GROUP_BIT), (ETH_DST, bytes(6), _GROUP_BIT)
 RESOLUTION: tuple[Match, ...] = (
     (exact(ETH_TYPE, ETH_ARP),),
     *(
@@ -206,7 +207,7 @@ STATIC: tuple[FlowEntry, ...] = (
         ((ETH_DST, bytes.fromhex("0180c2000000"), bytes.fromhex("fffffffffff0")),),
     ),
     _static(Table.FORWARD, 150, (TO_A_GROUP,), goto=Table.FLOOD),
-    _static(Table.FORWARD, 0, (), output(CONTROLLER)),
+    _static(Table.FORWARD, 0, (), output(CONTROLLER), Table.FLOOD),
     _static(Table.EGRESS, 10, in_vlan(b""), output_to(METADATA)),
     _static(Table.EGRESS, 0, ()),
     _static(Table.PATH, 0, ()),
