@@ -6,7 +6,7 @@ PY   := $(VENV)/bin
 PREPARE := ./tools/prepare
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-dashboard check test test-long chaos lint format venv switch transport test-unit test-transport test-switch-weir test-switch \
+.PHONY: help demo demo-dashboard check test test-fabric test-long chaos lint format venv switch transport test-unit test-transport test-switch-weir test-switch \
 	test-switch-full soak soak-switch soak-atp soak-acc soak-acc-hosts fuzz fuzz-transport audit miri hostile-transport bench-switch bench-controller bench-incast bench-apps bench-codec bench-transport bench-short-flows bench-acc bench-dctcp bench-lttp bench-bandwidth bench-dfcp bench-page figures \
 	test-system manual page page-test screenshots package test-package clean
 
@@ -37,6 +37,10 @@ test: ## lint, unit tests, the switch's own tests, the transports', the system i
 test-long: ## the tests that take minutes, or a machine whose speed holds: each alert by its fault, comparisons, window scales, a soak, sweeps of figures
 	@$(PREPARE) packages venv switch overcharging-switch bpf transport apps promtool
 	@$(BUILT) tools/test long
+
+test-fabric: ## a fabric as operators have them: VLANs, a router, pools that were idle for long (1 minute; part of make test)
+	@$(PREPARE) packages venv switch bpf
+	@$(BUILT) $(PY)/pytest -s tests/system/test_fabric.py
 
 BASE :=
 check: ## lint, types and unit tests of what has changed since the branch left its upstream (BASE=COMMIT: since then)
