@@ -94,7 +94,12 @@ class Handlers:
         return Document({"status": "ready"})
 
     def controller(self, _: methods.Nothing) -> Answer:
-        delays = {"control": self._source.control_delay(), "main_loop": self._source.loop_lag()}
+        source = self._source
+        delays = {
+            "control": source.control_delay(),
+            "main_loop": source.loop_lag(),
+            "main_loop_turn": source.loop_turns(),
+        }
         return Document(
             {
                 **self._source.controller(),

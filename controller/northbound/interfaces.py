@@ -91,6 +91,9 @@ class Source(Protocol):
     def loop_lag(self) -> HistogramView:
         """How late the main loop gives timers their turn."""
 
+    def loop_turns(self) -> HistogramView:
+        """How long the main loop works between two looks at its input."""
+
     def events(self) -> dict[str, int]:
         """The number of events so far, by name."""
 

@@ -190,6 +190,11 @@ class Exposition:
             "How late the main loop gives a timer its turn.",
             self._source.loop_lag(),
         )
+        yield self._histogram(
+            "weir_main_loop_turn_seconds",
+            "Processor time of a turn of the main loop, in which nobody else is answered.",
+            self._source.loop_turns(),
+        )
         yield from self._process.collect()
 
     def _all(self, views: Iterable[V]) -> list[V]:

@@ -523,11 +523,13 @@ class ExpiryView(TypedDict):
 
 
 class HistogramView(NamedTuple):
-    """How many values were within each bound (in seconds), how many there were, and their sum."""
+    """How many values were within each bound (in seconds), how many there were, their sum, and the
+    largest."""
 
     bounds_s: list[float]
     cumulative: list[int]
     sum_s: float
+    longest_s: float
 
 
 class FlowPage(NamedTuple):

@@ -421,6 +421,9 @@ class Inspection:
     def loop_lag(self) -> HistogramView:
         return _histogram(self._weir.tallies.loop_lag)
 
+    def loop_turns(self) -> HistogramView:
+        return _histogram(self._weir.tallies.loop_turns)
+
     def expiries(self) -> list[ExpiryView]:
         """Read from the files once in a minute, and when the configuration was read again."""
         now_ns, config = self._weir.now_ns(), self._weir.config
@@ -535,4 +538,5 @@ def _account(told: CreditStats) -> AccountView:
 
 def _histogram(histogram: Histogram) -> HistogramView:
     bounds_s = [bound_ns / 1e9 for bound_ns in histogram.bounds_ns]
-    return HistogramView(bounds_s, histogram.cumulative(), histogram.sum_ns / 1e9)
+    sum_s, longest_s = histogram.sum_ns / 1e9, histogram.longest_ns / 1e9
+    return HistogramView(bounds_s, histogram.cumulative(), sum_s, longest_s)

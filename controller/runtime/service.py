@@ -13,6 +13,7 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
+from eventlet.hubs import get_hub
 from ryu.base.app_manager import AppManager
 from ryu.lib import hub
 
@@ -39,6 +40,7 @@ from controller.runtime.app import Weir
 from controller.runtime.audit_log import AuditLog
 from controller.runtime.changing import Changing
 from controller.runtime.inspection import Inspection
+from controller.runtime.loop_watch import watch_turns
 from controller.southbound.switch.admission import Admission
 from controller.southbound.transport.acceptor import Acceptor
 from controller.southbound.transport.channel import Handshake
@@ -122,6 +124,7 @@ class Service:
         self._weir.start()
         hub.spawn(self._acceptor.serve)
         hub.spawn(self._weir.tallies.watch_loop, time.monotonic_ns, hub.sleep)
+        watch_turns(get_hub(), self._weir.tallies.loop_turns.observe)
         self._serve_northbound(self._config.northbound)
         if self._credentials is not None:
             hub.spawn(self._follow_files, self._credentials)

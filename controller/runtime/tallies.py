@@ -16,6 +16,7 @@ DELAY_BOUNDS_NS = tuple(
     [us * _US for us in (25, 50, 75, 100, 150, 250, 500)]
     + [ms * _MS for ms in (1, 2, 5, 10, 25, 50, 100)]
 )
+TURN_BOUNDS_NS = tuple(ms * _MS for ms in (1, 2, 5, 10, 20, 50, 100, 200))
 _LOOK_AT_LOOP_S = 0.1
 # How many disconnected switches are remembered: without TLS, anybody may connect as a switch.
 _GONE_KEPT = 1024
@@ -29,18 +30,21 @@ _PACKET_INS: Mapping[type[events.Event], str] = {
 
 
 class Histogram:
-    """Counts durations in buckets. `bounds_ns` are their upper bounds; the last has none."""
+    """Counts durations in buckets, and keeps the longest. `bounds_ns` are the upper bounds of the
+    buckets; the last has none."""
 
-    __slots__ = ("bounds_ns", "counts", "sum_ns")
+    __slots__ = ("bounds_ns", "counts", "longest_ns", "sum_ns")
 
     def __init__(self, bounds_ns: Iterable[int] = DELAY_BOUNDS_NS) -> None:
         self.bounds_ns = tuple(bounds_ns)
         self.counts = [0] * (len(self.bounds_ns) + 1)
-        self.sum_ns = 0
+        self.sum_ns = self.longest_ns = 0
 
     def observe(self, duration_ns: int) -> None:
         self.counts[bisect_left(self.bounds_ns, duration_ns)] += 1
         self.sum_ns += duration_ns
+        if duration_ns > self.longest_ns:
+            self.longest_ns = duration_ns
 
     def cumulative(self) -> list[int]:
         """How many durations were within each bound, and last how many there were."""
@@ -68,6 +72,7 @@ class Tallies:
         self.samples: dict[int, list[TcpStats]] = {}
         self.control_delay = Histogram()
         self.loop_lag = Histogram()
+        self.loop_turns = Histogram(TURN_BOUNDS_NS)
         self._gone: dict[int, None] = {}
 
     def count(self, switch: int, event: events.Event) -> None:

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from dataclasses import asdict, astuple
 from pathlib import Path
 
+from controller.cli.client import Client
 from controller.model.values import Notice, datapath_id
 from controller.southbound.codec.extension import TcpRwndRegister, Window, unpack_action
 from controller.southbound.codec.match import IN_PORT, unpack_instructions, unpack_match
@@ -26,7 +27,7 @@ from experiments.bench.controller.fake_switch import notice
 from experiments.bench.controller.process import PORT, Weir
 from experiments.soak import SUMMARY, ControllerSpec, entry
 from experiments.soak.calls import Calls
-from experiments.soak.controller_verdict import Minute, judge, unexpected
+from experiments.soak.controller_verdict import LONG_TURN_S, Minute, judge, unexpected
 from experiments.soak.entry import say
 from experiments.soak.hosts import Place
 from experiments.soak.network import EDGES, HOST_PORTS, Network
@@ -34,6 +35,7 @@ from experiments.soak.trend import Sample, sample
 from experiments.statistics import percentile
 from testbed import sandbox
 
+_SOCKET = sandbox.RUN_DIR / "controller.sock"
 _TICK_S = 0.002
 _SAMPLE_EVERY_S = 2.0
 _MINUTE_S = 60.0
@@ -115,7 +117,7 @@ class Soak:
         sections: dict[str, dict[str, object]] = {
             "classifier": {"expiry": f"{_EXPIRY_S} s"},
             "fabric": {"host_age": f"{_HOST_AGE_S} s"},
-            "northbound": {"socket": False},
+            "northbound": {"socket": str(_SOCKET)},
         }
         with (
             Weir(sandbox.RUN_DIR, sections=sections) as weir,
@@ -230,12 +232,20 @@ class Soak:
         counted, truth, vanished = self._count()
         delays, self._delays_us = self._delays_us, []
         p50, p99 = (percentile(delays, q) if delays else 0.0 for q in (50, 99))
-        self._minutes.append(Minute(at_s, p50, p99, len(delays), counted, truth, vanished))
+        turns = Client(str(_SOCKET)).ask("controller")["delays"]["main_loop_turn"]
+        long = turns["cumulative"][-1] - turns["cumulative"][turns["bounds_s"].index(LONG_TURN_S)]
+        self._minutes.append(
+            Minute(
+                *(at_s, p50, p99, len(delays), counted, truth, vanished),
+                *(long, 1e3 * turns["longest_s"]),
+            )
+        )
         sample, done = self._samples[-1], self._calls.done
         say(
             f"{at_s / 60:4.0f} min  {done['opened']} connections, {truth // 2} open, "
             f"counted {counted // 2}; {sample.rss_kb / 1024:.1f} MiB; "
-            f"control delay p50 {p50:.0f} us, p99 {p99:.0f} us"
+            f"control delay p50 {p50:.0f} us, p99 {p99:.0f} us; "
+            f"longest turn {1e3 * turns['longest_s']:.0f} ms"
         )
 
     def _count(self) -> tuple[int, int, int]:

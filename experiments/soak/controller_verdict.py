@@ -19,6 +19,9 @@ _ON_ITS_WAY, _SHARE_ON_ITS_WAY = 40, 0.01
 # The first part of a soak, or more of a short one: caches fill.
 _WARM_UP, _WARM_UP_S, _MOST_WARM_UP = 0.3, 240.0, 0.5
 
+# Processor time; nobody is answered meanwhile.
+LONG_TURN_S = 0.02
+
 _LEVEL = re.compile(r"^\S+ \S+ (WARNING|ERROR|CRITICAL)\b")
 _EXPECTED = (
     re.compile(r"weir\.app: switch=\w{16} disconnected( \(and \d+ more like it were left out\))?$"),
@@ -31,7 +34,8 @@ _EXPECTED = (
 @dataclass(frozen=True)
 class Minute:
     """The control delays of a minute, and its connections counted twice: by the controller's
-    ports, and by who made them. ``vanished`` are those whose end it cannot know."""
+    ports, and by who made them. ``vanished`` are those whose end it cannot know. ``long_turns`` is
+    how many turns of its main loop have taken longer than LONG_TURN_S until then."""
 
     at_s: float
     delay_p50_us: float
@@ -40,6 +44,8 @@ class Minute:
     counted: int
     truth: int
     vanished: int
+    long_turns: int = 0
+    longest_turn_ms: float = 0.0
 
     @property
     def fault(self) -> str | None:
@@ -66,6 +72,7 @@ def judge(
     try:
         figures |= _memory(settled, faults)
         figures |= _delays(late, faults)
+        figures |= _turns(late, faults)
     except ValueError as too_short:
         return figures, [*faults, f"too short to tell: {too_short}"]
     for what in ("descriptors", "threads"):
@@ -89,6 +96,14 @@ def _memory(settled: Sequence[Sample], faults: list[str]) -> dict[str, float]:
     figures, fault = trend.memory(settled, _MEMORY)
     faults += [fault] if fault else []
     return figures
+
+
+def _turns(late: Sequence[Minute], faults: list[str]) -> dict[str, float]:
+    """The turns of the main loop; the longest is since the start."""
+    long = late[-1].long_turns - late[0].long_turns
+    if long:
+        faults.append(f"{long} turns of the main loop took longer than {1e3 * LONG_TURN_S:g} ms")
+    return {"long_turns": long, "longest_turn_ms": late[-1].longest_turn_ms}
 
 
 def _delays(late: Sequence[Minute], faults: list[str]) -> dict[str, float]:

@@ -299,10 +299,13 @@ class Told:
             )
 
     def control_delay(self) -> HistogramView:
-        return HistogramView([0.000025, 0.0001, 0.1], [1, 90, 100, 100], 0.02)
+        return HistogramView([0.000025, 0.0001, 0.1], [1, 90, 100, 100], 0.02, 0.09)
 
     def loop_lag(self) -> HistogramView:
-        return HistogramView([0.000025, 0.0001, 0.1], [0, 0, 9, 10], 1.0)
+        return HistogramView([0.000025, 0.0001, 0.1], [0, 0, 9, 10], 1.0, 0.5)
+
+    def loop_turns(self) -> HistogramView:
+        return HistogramView([0.001, 0.02], [90, 99, 100], 0.5, 0.03)
 
     def events(self) -> dict[str, int]:
         return {"start": 1, "queue_event": 5}

@@ -338,7 +338,11 @@ class TestWords:
 
 def looked(n_ports: int = 40, **port: Any) -> Look:
     told = Told(2, n_ports)
-    delays = {"control": told.control_delay(), "main_loop": told.loop_lag()}
+    delays = {
+        "control": told.control_delay(),
+        "main_loop": told.loop_lag(),
+        "main_loop_turn": told.loop_turns(),
+    }
     controller = {
         **told.controller(),
         "tables": told.tables(),

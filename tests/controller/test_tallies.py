@@ -1,11 +1,14 @@
 """What is counted on the way, and the recent events."""
 
+from types import SimpleNamespace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from controller.ops.event_log import EventLog, Recent
-from controller.runtime.tallies import DELAY_BOUNDS_NS, Histogram, Tallies, kind_of
+from controller.runtime.loop_watch import watch_turns
+from controller.runtime.tallies import DELAY_BOUNDS_NS, TURN_BOUNDS_NS, Histogram, Tallies, kind_of
 from controller.southbound.codec import extension
 from controller.southbound.codec.discovery import Origin
 from controller.southbound.switch import events
@@ -70,6 +73,25 @@ def test_the_loop_is_watched() -> None:
     with pytest.raises(EndError):
         tallies.watch_loop(lambda: now_ns, sleep)
     assert tallies.loop_lag.sum_ns == 31 * 10**6
+
+
+def test_turns_of_the_loop_are_timed_from_one_look_at_the_input_to_the_next() -> None:
+    now_ns, polled = 0, []
+
+    def poll(seconds: float) -> object:
+        nonlocal now_ns
+        now_ns += 10**9  # Waiting is no turn.
+        polled.append(seconds)
+        return f"input {len(polled)}"
+
+    hub, histogram = SimpleNamespace(do_poll=poll), Histogram(TURN_BOUNDS_NS)
+    watch_turns(hub, histogram.observe, lambda: now_ns)
+    for took_ms in (3, 30, 1):
+        now_ns += took_ms * 10**6
+        assert hub.do_poll(0.5) == f"input {len(polled)}"
+    assert polled == [0.5] * 3
+    assert (histogram.sum_ns, histogram.longest_ns) == (34 * 10**6, 30 * 10**6)
+    assert histogram.cumulative() == [1, 1, 2, 2, 2, 3, 3, 3, 3]
 
 
 class TestRecent:
