@@ -240,3 +240,24 @@ def test_switches_are_told_again_and_again_who_answers_questions() -> None:
         gaps = [later - one for one, later in pairwise(times)]
         assert max(gaps) <= CONTROLLER_ANSWERS_S * SECOND / 2
         assert len(times) < 30
+
+
+def test_a_port_with_another_name_is_flooded_in_other_vlans() -> None:
+    v10 = vlan(10)
+    bench = ring(
+        VlanRule(1, (1,), Membership(untagged=v10)),
+        VlanRule(2, ("s2-*",), Membership(untagged=v10)),
+    )
+    assert reaches(bench, AT_1, v10) == {AT_2: 1}
+    renamed = Port(1, "elsewhere", bytes(6), up=True)
+    bench.do(bench.engine.port_changed(2, renamed, bench.now_ns))
+    live(bench, 1)
+    assert reaches(bench, AT_1, v10) == {}
+
+
+def test_hosts_that_come_and_go_change_nothing() -> None:
+    bench = ring()
+    seen = bench.engine.fabric.port_changes
+    for number in range(20):
+        bench.do(bench.engine.flooded(AT_1, bytes([2, 0, 0, 0, 1, number]), bench.now_ns))
+    assert bench.engine.fabric.port_changes == seen

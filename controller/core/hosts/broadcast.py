@@ -11,12 +11,14 @@ frames to hosts that are not known yet.
 """
 
 from collections.abc import Callable, Iterable
+from itertools import islice
 
 from controller.core.desired.tables import Tables
 from controller.core.topology.fabric import PORT_GRACE_NS, Fabric
 from controller.core.topology.flood_tree import flood_tree
 from controller.core.topology.links import Link
-from controller.model.effects import Effect, Install
+from controller.core.topology.vlans import Membership
+from controller.model.effects import Effect, GoOn, Install
 from controller.model.entries import (
     CONTROLLER_ANSWERS_S,
     ControllerAnswers,
@@ -37,6 +39,10 @@ _TOLD_PER_TURN = 16
 _SETTLED_NS = 250_000_000
 
 
+# Ports for hosts, with their VLANs where a rule names them.
+_Edges = dict[int, Membership | None]
+
+
 class Broadcast:
     """Keeps the switches' entries for frames to groups. Effects go to `emit`.
 
@@ -55,6 +61,10 @@ class Broadcast:
         self._joins_at_ns: int | None = None
         self._answers_from: dict[int, int] = {}
         self._keys: dict[int, set[EntryKey]] = {}
+        # Of each switch the links of the tree, the ports for hosts and whether it has meters: what
+        # it was told, and the ports that it is to be told of.
+        self._told: dict[int, tuple[set[int], _Edges, bool]] = {}
+        self._changed: dict[int, tuple[set[int], _Edges]] = {}
 
     def connect(self, switch: int, held: Iterable[Entry], now_ns: int, *, metered: bool) -> None:
         """A switch is connected; what it holds tells which links were of the tree, and is left as
@@ -71,17 +81,20 @@ class Broadcast:
     def forget_switch(self, switch: int) -> None:
         """A switch is gone for good."""
         self._metered.discard(switch)
-        self._answers_from.pop(switch, None)
-        self._keys.pop(switch, None)
+        for known in (self._answers_from, self._keys, self._told, self._changed):
+            known.pop(switch, None)
 
     def tend(self, now_ns: int) -> None:
         """Follow the fabric."""
         self._say_who_answers(now_ns)
+        self.go_on()
+        if self._changed:
+            return  # One tree after the other.
         fabric = self._fabric
         if self._joins_at_ns is not None and now_ns >= self._joins_at_ns:
             self._joins_at_ns = None
-            self._install(self._tree, now_ns)
-        seen = fabric.changes, fabric.version
+            self._follow(self._tree, now_ns)
+        seen = fabric.port_changes, fabric.version
         if seen == self._seen and now_ns < self._look_at_ns:
             return
         if now_ns < self._not_before_ns or any(map(fabric.is_presumed, fabric.link_ports())):
@@ -96,7 +109,14 @@ class Broadcast:
         if former - tree:
             self._joins_at_ns = now_ns + _SETTLED_NS
         self._tree = tree
-        self._install(tree & former if former - tree else tree, now_ns)
+        self._follow(tree & former if former - tree else tree, now_ns)
+
+    def go_on(self) -> None:
+        """Tell a few more switches of their ports."""
+        for switch in list(islice(self._changed, _TOLD_PER_TURN)):
+            self._install(switch, *self._changed.pop(switch))
+        if self._changed:
+            self._emit(GoOn())
 
     def _say_who_answers(self, now_ns: int) -> None:
         due = [one for one, from_ns in self._answers_from.items() if from_ns <= now_ns]
@@ -105,36 +125,39 @@ class Broadcast:
             if self._tables.connected(switch):
                 self._emit(Install(switch, ControllerAnswers()))
 
-    def _install(self, tree: Iterable[Link], now_ns: int) -> None:
-        fabric = self._fabric
-        of_tree: dict[int, set[int]] = {}
+    def _follow(self, tree: Iterable[Link], now_ns: int) -> None:
+        """Find the switches at which something has changed, and tell them."""
+        links: dict[int, set[int]] = {}
         for link in tree:
             for end in link:
-                of_tree.setdefault(end.switch, set()).add(end.port)
-        of_hosts: dict[int, set[int]] = {}
-        for port_id in fabric.edge_ports(now_ns):
-            of_hosts.setdefault(port_id.switch, set()).add(port_id.port)
-        forms = fabric.vlans.all if fabric.vlans else [None]
-        for switch in self._tables.switches():
-            if not self._tables.connected(switch):
-                continue
-            links, edges = of_tree.get(switch, set()), of_hosts.get(switch, set())
-            wanted: list[Entry] = [FloodFrom(port, of_hosts=False) for port in sorted(links)]
-            if switch in self._metered:
-                metered = sorted(port for port in edges if port <= _LAST_METERED_PORT)
-                wanted += (FloodFrom(port, of_hosts=True) for port in metered)
-            for vlan in forms:
-                wanted.append(self._flood_to(switch, vlan, links, edges))
-            keys = {entry.key for entry in wanted}
-            for key in self._keys.get(switch, set()) - keys:
-                self._tables.remove(switch, key)
-            for entry in wanted:
-                self._tables.put(switch, entry)
-            self._keys[switch] = keys
+                links.setdefault(end.switch, set()).add(end.port)
+        edges: dict[int, _Edges] = {}
+        for port_id in self._fabric.edge_ports(now_ns):
+            vlans = self._fabric.membership(port_id)
+            edges.setdefault(port_id.switch, {})[port_id.port] = vlans
+        for switch in filter(self._tables.connected, self._tables.switches()):
+            ports = links.get(switch, set()), edges.get(switch, {})
+            if self._told.get(switch) != (*ports, switch in self._metered):
+                self._changed[switch] = ports
+        self.go_on()
 
-    def _flood_to(
-        self, switch: int, vlan: bytes | None, links: set[int], edges: set[int]
-    ) -> FloodTo:
+    def _install(self, switch: int, links: set[int], edges: _Edges) -> None:
+        fabric, is_metered = self._fabric, switch in self._metered
+        wanted: list[Entry] = [FloodFrom(port, of_hosts=False) for port in sorted(links)]
+        if is_metered:
+            metered = sorted(port for port in edges if port <= _LAST_METERED_PORT)
+            wanted += (FloodFrom(port, of_hosts=True) for port in metered)
+        for vlan in fabric.vlans.all if fabric.vlans else [None]:
+            wanted.append(self._flood_to(switch, vlan, links, edges))
+        keys = {entry.key for entry in wanted}
+        for key in self._keys.get(switch, set()) - keys:
+            self._tables.remove(switch, key)
+        for entry in wanted:
+            self._tables.put(switch, entry)
+        self._keys[switch] = keys
+        self._told[switch] = links, edges, is_metered
+
+    def _flood_to(self, switch: int, vlan: bytes | None, links: set[int], edges: _Edges) -> FloodTo:
         tagged, untagged = set(links), set[int]()
         for port in edges:
             form = b"" if vlan is None else self._fabric.tags_at(PortId(switch, port), tag(vlan))

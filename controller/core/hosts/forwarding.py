@@ -165,9 +165,8 @@ class Forwarding:
 
     def _install_vlans(self, port_id: PortId) -> None:
         """Update the entries for the VLANs of a port, which may be gone or have another name."""
-        fabric, (switch, number) = self._fabric, port_id
-        port = fabric.port(port_id)
-        membership = fabric.vlans.membership(switch, port) if port is not None else None
+        switch, number = port_id
+        membership = self._fabric.membership(port_id)
         wanted: list[Entry] = []
         if membership is not None:
             wanted.append(VlanPort(number))

@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 
 from controller.core.topology.links import Link, Links
 from controller.core.topology.trees import Trees
-from controller.core.topology.vlans import Vlans
+from controller.core.topology.vlans import Membership, Vlans
 from controller.model.flow import split_end
 from controller.model.values import Port, PortId
 
@@ -39,8 +39,9 @@ class Fabric:
     """Switches, ports, links and hosts.
 
     `version` rises when paths between switches may have changed, `changes` whenever a port, a link
-    or the place of a host may have changed. A switch whose control channel has been lost for
-    `control_grace_ns` is distrusted: paths avoid it if they can.
+    or the place of a host may have changed, `port_changes` when a port or a link may have. A switch
+    whose control channel has been lost for `control_grace_ns` is distrusted: paths avoid it if they
+    can.
 
     A link is *protected* if the names of both its ports match a pattern of `protect`. Paths do not
     lead over protected links: what these carry crosses the other links once more, in code.
@@ -68,7 +69,7 @@ class Fabric:
         self._vlans_of: dict[bytes, set[bytes]] = {}  # By address.
         self._changed_hosts: set[bytes] = set()
         self._version = 0
-        self.changes = 0
+        self.changes = self.port_changes = 0
         self._trees = Trees((), ())
         self._trees_version = self._coming_version = 0
         self._coming: Trees | None = None
@@ -77,6 +78,11 @@ class Fabric:
     @property
     def version(self) -> int:
         return self._version + self._links.version
+
+    def _count_change(self) -> None:
+        """A port or a link has changed, or may have."""
+        self.changes += 1
+        self.port_changes += 1
 
     # Switches and ports
 
@@ -119,7 +125,7 @@ class Fabric:
 
     def set_port(self, switch: int, port: Port, now_ns: int) -> None:
         """Add a port or update its state. A port that goes down loses its link and its hosts."""
-        self.changes += 1
+        self._count_change()
         port_id = PortId(switch, port.number)
         known = self._ports.get(port_id)
         if not port.up:
@@ -132,7 +138,7 @@ class Fabric:
         self._ports[port_id] = _PortState(port, settled_ns)
 
     def remove_port(self, port_id: PortId) -> None:
-        self.changes += 1
+        self._count_change()
         self._links.remove_port(port_id)
         self._forget_hosts(port_id)
         self._ports.pop(port_id, None)
@@ -146,6 +152,11 @@ class Fabric:
     def port(self, port_id: PortId) -> Port | None:
         state = self._ports.get(port_id)
         return state.port if state else None
+
+    def membership(self, port_id: PortId) -> Membership | None:
+        """The VLANs of a port that a rule names; None if none does."""
+        port = self.port(port_id)
+        return None if port is None else self.vlans.membership(port_id.switch, port)
 
     def tags_at(self, port_id: PortId, tags: bytes) -> bytes | None:
         """The tags that a frame with these has on the wire of a port for hosts; None if the port
@@ -190,7 +201,7 @@ class Fabric:
     def presume_link(self, port_id: PortId, now_ns: int) -> None:
         """This port was a link before the controller started; discovery has time to confirm it."""
         if port_id not in self._links:
-            self.changes += 1
+            self._count_change()
             self._fabric_ports.add(port_id)
             self._links.presume(port_id, now_ns)
 
@@ -201,7 +212,7 @@ class Fabric:
         known = self._links.knows(a, b)
         if not self._links.seen(a, b, now_ns) or known:
             return False
-        self.changes += 1
+        self._count_change()
         for port_id in (a, b):
             self._fabric_ports.add(port_id)
             self._forget_hosts(port_id)
@@ -210,7 +221,8 @@ class Fabric:
     def expire_links(self, now_ns: int) -> list[Link]:
         """Drop the links that are no longer seen. To be called more often than the timeout."""
         expired = self._links.expire(now_ns, self._connected)
-        self.changes += bool(expired)
+        if expired:
+            self._count_change()
         return expired
 
     def peer(self, port_id: PortId) -> PortId | None:
@@ -242,7 +254,7 @@ class Fabric:
         if names != self._protected_names:
             self._protected_names = names
             self._version += 1
-            self.changes += 1
+            self._count_change()
 
     def may_protect(self, port_id: PortId) -> bool:
         """Whether a port is meant to be an end of a protected link. No hosts are behind it."""
