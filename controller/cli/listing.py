@@ -127,7 +127,8 @@ def _leads_to(row: Row) -> str:
 def _end(side: str) -> Callable[[Row], str]:
     def write(row: Row) -> str:
         address = f"[{row[side]}]" if ":" in row[side] else row[side]
-        return f"{address}:{row[f'{side}_port']}"
+        vlan = f" (VLAN {row['vlan']})" if row.get("vlan") and side == "src" else ""
+        return f"{address}:{row[f'{side}_port']}{vlan}"
 
     return write
 

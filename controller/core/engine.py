@@ -269,11 +269,13 @@ class Engine:
 
     def port_changed(self, switch: int, port: Port, now_ns: int) -> list[Effect]:
         self._forwarding.set_port(switch, port, now_ns)
+        self._broadcast.port_changed(PortId(switch, port.number))
         self._regulation.set_port(switch, port, now_ns)
         return self._finish(now_ns)
 
     def port_removed(self, port_id: PortId, now_ns: int) -> list[Effect]:
         self._forwarding.remove_port(port_id)
+        self._broadcast.port_changed(port_id)
         self._leave_port(port_id, now_ns)
         return self._finish(now_ns)
 

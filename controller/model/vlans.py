@@ -20,6 +20,11 @@ def vlan(number: int) -> bytes:
     return number.to_bytes(2, "big") if number else b""
 
 
+def outer_vlan_of(tags: bytes) -> bytes:
+    """The VLAN that switches forward a frame by: that of its first tag."""
+    return vlan_of(tags[:TAG_BYTES])
+
+
 def number_of(vlan: bytes) -> int:
     """The number of a VLAN, 0 without one."""
     return int.from_bytes(vlan, "big")

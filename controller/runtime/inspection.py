@@ -18,7 +18,7 @@ from controller.config.readiness import lifetimes
 from controller.config.schema import Config
 from controller.core.flows.host_pairs import Connection
 from controller.ha.mastership import Mastership
-from controller.model.flow import FlowKey, vlan_of_key
+from controller.model.flow import FlowKey, split_end, vlan_of_key
 from controller.model.values import FlowClass, Notice, Port, PortId, datapath_id
 from controller.model.vlans import number_of, vlan
 from controller.northbound.interfaces import UnknownError
@@ -349,10 +349,10 @@ class Inspection:
     def _connection(self, ends: FlowEnds) -> tuple[bytes, Connection]:
         """The connection of a flow, and the flow's packed key. Raises UnknownError."""
         src, dst = ip_address(ends.src), ip_address(ends.dst)
-        fabric, table = self._weir.engine.fabric, self._weir.engine.flow_table
+        table = self._weir.engine.flow_table
         vlans = {vlan(ends.vlan or 0)}
         if ends.vlan is None:
-            vlans |= fabric.owners(src.packed).keys() | fabric.owners(dst.packed).keys()
+            vlans |= {split_end(lane.receiver)[0] for one in table.host_pairs for lane in one.lanes}
         found: dict[bytes, Connection] = {}
         for one in vlans if src.version == dst.version else ():
             key = FlowKey(src.packed, ends.src_port, dst.packed, ends.dst_port, one).pack()

@@ -246,7 +246,7 @@ def test_a_port_with_another_name_is_flooded_in_other_vlans() -> None:
     v10 = vlan(10)
     bench = ring(
         VlanRule(1, (1,), Membership(untagged=v10)),
-        VlanRule(2, ("s2-*",), Membership(untagged=v10)),
+        VlanRule(2, ("s2-eth1",), Membership(untagged=v10)),
     )
     assert reaches(bench, AT_1, v10) == {AT_2: 1}
     renamed = Port(1, "elsewhere", bytes(6), up=True)
@@ -261,3 +261,90 @@ def test_hosts_that_come_and_go_change_nothing() -> None:
     for number in range(20):
         bench.do(bench.engine.flooded(AT_1, bytes([2, 0, 0, 0, 1, number]), bench.now_ns))
     assert bench.engine.fabric.port_changes == seen
+
+
+class TestDoubt:
+    """What discovery does not know for certain must not become a loop."""
+
+    def test_a_port_that_has_led_to_a_switch_is_none_for_hosts_until_it_was_down(self) -> None:
+        bench = ring()
+        held = {switch: dict(entries) for switch, entries in bench.held.items()}
+        after = EngineBench(make_engine(), now_ns=bench.now_ns)
+        for switch in (1, 2):  # The third one does not come back, and floods as it did.
+            switch_up(after, switch, *(HeldEntry(e, 0, SECOND) for e in held[switch].values()))
+        after.held[3] = held[3]
+        live(after, 30, RING[:1])
+        assert reaches(after, AT_1)[AT_2] == 1
+        for switch in (1, 2):
+            for entry in after.entries(switch, FloodFrom):
+                assert not entry.of_hosts or entry.port == 1
+        down, up = (Port(13, "s1-eth13", bytes(6), up=up) for up in (False, True))
+        after.do(after.engine.port_changed(1, down, after.now_ns))
+        after.do(after.engine.port_changed(1, up, after.now_ns))
+        live(after, 2, RING[:1])
+        assert FloodFrom(13, of_hosts=True) in after.entries(1, FloodFrom)
+
+    def test_a_link_does_not_join_before_another_one_has_left_for_a_while(self) -> None:
+        bench = ring()
+        (blocked,) = (
+            link
+            for link in RING
+            if not any(e.port == link[0].port for e in bench.entries(link[0].switch, FloodFrom))
+        )
+        gone = next(link for link in RING if link != blocked)
+
+        def has(link: Link) -> bool:
+            return all(
+                FloodFrom(end.port, of_hosts=False) in bench.entries(end.switch, FloodFrom)
+                for end in link
+            )
+
+        began_ns = bench.now_ns
+        for end in gone:  # Both ends report it, one a moment later.
+            down = Port(end.port, "gone", bytes(6), up=False)
+            bench.now_ns += 10**6
+            bench.do(bench.engine.port_changed(end.switch, down, bench.now_ns))
+            bench.do(bench.engine.tend(bench.now_ns))
+            assert not has(blocked)
+        left = tuple(link for link in RING if link != gone)
+        while not has(blocked):
+            for link in left:
+                bench.link(*link)
+            bench.now_ns += 50 * 10**6
+            bench.do(bench.engine.tend(bench.now_ns))
+            bench.do(bench.engine.go_on(bench.now_ns))
+        assert 250 * 10**6 <= bench.now_ns - began_ns < SECOND
+
+    def test_a_port_that_a_rule_names_is_no_link(self) -> None:
+        bench = ring(VlanRule(1, (12,), Membership(untagged=vlan(10))))
+        assert RING[0] not in bench.engine.fabric.links()
+        for end in RING[0]:
+            assert not any(e.port == end.port for e in bench.entries(end.switch, FloodFrom))
+        assert bench.complaints.count(1) == 1
+        assert reaches(bench, AT_1, b"") == {AT_2: 1, AT_3: 1}
+
+    def test_a_renamed_port_gets_nothing_of_its_former_vlan_at_once(self) -> None:
+        v10 = vlan(10)
+        bench = ring(
+            VlanRule(1, (1,), Membership(untagged=v10)),
+            VlanRule(2, ("s2-eth1",), Membership(untagged=v10)),
+        )
+        renamed = Port(1, "elsewhere", bytes(6), up=True)
+        bench.do(bench.engine.port_changed(2, renamed, bench.now_ns))
+        assert reaches(bench, AT_1, v10) == {}
+
+    def test_what_a_switch_holds_of_other_rules_goes_at_once(self) -> None:
+        before = ring()
+        held = before.held[1].values()
+        after = EngineBench(make_engine(vlans=(VlanRule(1, (1,), Membership(untagged=vlan(10))),)))
+        switch_up(after, 1, *(HeldEntry(e, 0, SECOND) for e in held))
+        assert not after.entries(1, FloodTo)
+
+    def test_audits_leave_what_switches_remove_themselves(self) -> None:
+        bench = ring()
+        engine, now_ns = bench.engine, bench.now_ns
+        held = list(bench.held[1].values())
+        assert ControllerAnswers() in held
+        live(bench, 310)
+        bench.do(engine.audit_read(1, held, now_ns))
+        assert ControllerAnswers() in bench.held[1].values()

@@ -44,7 +44,7 @@ class TestTcp:
 
     @pytest.mark.parametrize(
         ("tags", "vlan"),
-        [((5,), b"\0\5"), ((0xE005,), b"\0\5"), ((0xE000,), b""), ((0, 5), b"\0\5")],
+        [((5,), b"\0\5"), ((0xE005,), b"\0\5"), ((0xE000,), b"")],
     )
     def test_with_vlan_tags(self, tags: tuple[int, ...], vlan: bytes) -> None:
         assert packet_in.parse(over_ipv4(TCP, tags)) == EXPECTED._replace(vlan=vlan)

@@ -178,6 +178,24 @@ class TestConnections:
         assert connection.record is not None
         assert connection.record.forward.volume_bytes == 12_345
 
+    def test_a_restarted_controller_gives_a_router_no_addresses_of_others(self) -> None:
+        bench = bench_of(*PER_VLAN)
+        outside = [bytes([8, 8, 8, n]) for n in range(5)]
+        held = [
+            HeldEntry(Forward(A.mac, AT_A.port, by_vlan=True), 0, SECOND),
+            HeldEntry(Forward(ROUTER.mac, AT_ROUTER.port, by_vlan=True), 0, SECOND),
+            HeldEntry(HostWindow(AT_A.port, A.address, 0, 7, V10), 0, SECOND),
+            HeldEntry(HostWindow(AT_A.port, A.address6, 0, 7), 0, SECOND),
+            *(HeldEntry(HostWindow(AT_ROUTER.port, one, 2, 7, V10), 0, SECOND) for one in outside),
+        ]
+        bench.switch_up(1, *held)
+        owner, fabric = bench.engine.fabric.owner(A.address, V10), bench.engine.fabric
+        assert owner is not None
+        assert owner.mac == A.mac
+        assert not any(map(fabric.owners, outside))
+        # It is not in that VLAN any more.
+        assert not fabric.owners(A.address6)
+
 
 class TestBandwidth:
     def test_it_is_told_in_a_vlan(self) -> None:
@@ -191,6 +209,19 @@ class TestBandwidth:
         bench = routed()
         with pytest.raises(UnknownPathError, match=r"10.0.0.1 is in VLAN 10, 10.0.0.2 in VLAN 20"):
             bench.engine.path_bandwidth(A.address, B.address, bench.now_ns)
+
+    def test_who_claims_addresses_in_a_vlan_of_its_own_takes_no_paths_away(self) -> None:
+        bench = bench_of()
+        for host, port in ((A, AT_A), (B, AT_B)):
+            says(bench, host, port, NONE)
+        for host in (A, B):
+            mac = bytes([2, 0, 0, 0, 9, host.number])
+            said = NeighbourMessage(
+                *(True, mac, host.address, host.address, BROADCAST, tag(V20), b"")
+            )
+            bench.do(bench.engine.resolve(PortId(1, 5), said, bench.now_ns))
+        path = bench.engine.path_bandwidth(A.address, B.address, bench.now_ns)
+        assert [one.link for one in path.links if one.link == AT_B] == [AT_B]
 
     def test_equal_addresses_in_two_vlans_are_an_error(self) -> None:
         bench = bench_of()
@@ -316,6 +347,27 @@ class TestIsolation:
         bench.now_ns += 1800 * SECOND
         probes = [one for one in bench.sleep(2 * SECOND) if isinstance(one, AddressProbe)]
         assert {(one.port, one.tags) for one in probes} == {(AT_A, b""), (AT_ROUTER, tag(V10))}
+
+    def test_a_second_tag_leads_nowhere_but_where_the_first_one_does(self) -> None:
+        bench = bench_of(*PER_VLAN)
+        hidden = bytes.fromhex("81000000") + tag(V10)
+        frame = bytes([2, 0, 0, 0, 0, 99]) + Host(20).mac + hidden + b"\x08\x06" + bytes(28)
+        outside = PortId(1, 20)
+        effects = bench.do(
+            bench.engine.frame(outside, Host(20).mac, frame[:6], frame, bench.now_ns)
+        )
+        assert not self.delivered(effects).keys() & {AT_A, AT_B, AT_ROUTER}
+        claimed = NeighbourMessage(
+            *(True, Host(20).mac, A.address, A.address, BROADCAST, hidden, frame)
+        )
+        bench.do(bench.engine.resolve(outside, claimed, bench.now_ns))
+        assert bench.engine.fabric.owner(A.address, V10) is None
+        doubled = tag(V10) + tag(V20)
+        frame = frame[:12] + doubled + frame[20:]
+        found = self.delivered(
+            bench.do(bench.engine.frame(AT_ROUTER, ROUTER.mac, frame[:6], frame, bench.now_ns))
+        )
+        assert found == {AT_A: tag(V20)}
 
     def test_an_address_of_another_vlan_is_not_answered_for(self) -> None:
         bench = bench_of(*PER_VLAN)

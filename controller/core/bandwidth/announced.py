@@ -181,7 +181,7 @@ class Bandwidth:
         self._path_ids: dict[tuple[bytes, bytes], int] = {}
         # Flows to be reported, whatever their shares are.
         self._news: dict[str, None] = {}
-        self._fabric_changes = -1
+        self._fabric_seen = -1, -1
         self._shares: FairShares[str, PathLink] = FairShares()
         # Flows whose shares have changed, which is not reported yet.
         self._changed_shares: set[str] = set()
@@ -340,8 +340,9 @@ class Bandwidth:
 
     def take_news(self, now_ns: int) -> list[str]:
         """The flows whose shares have changed since the last call, or that are gone."""
-        if self._fabric_changes != self._fabric.changes:
-            self._fabric_changes = self._fabric.changes
+        seen = self._fabric.changes, self._fabric.address_changes
+        if self._fabric_seen != seen:
+            self._fabric_seen = seen
             self._find_links(now_ns)
         # Called after every event, so it must be quick if nothing is to be done.
         if not self._joined and not (self._read and self._looks):
@@ -458,8 +459,10 @@ class Bandwidth:
             raise UnknownPathError(f"{_written(src)} and {_written(dst)} are of different families")
         sources, destinations = self._owners(src), self._owners(dst)
         common = sources.keys() & destinations.keys()
-        if len(common) == 1:
-            (vlan,) = common
+        # Where hosts may use any VLAN, one may claim addresses of others there: those outside come
+        # first.
+        if b"" in common or len(common) == 1:
+            vlan = min(common)
             return _Ends(vlan, sources[vlan], destinations[vlan])
         if not common:
             raise UnknownPathError(

@@ -9,9 +9,12 @@ from collections.abc import Callable, Hashable, Iterable
 from typing import NamedTuple, TypeVar
 
 from controller.model.effects import Effect, Install, Withdraw
-from controller.model.entries import Entry, EntryKey, Relearn
+from controller.model.entries import ControllerAnswers, Entry, EntryKey, Relearn
 
 E = TypeVar("E", bound=Entry)
+
+# Switches remove these themselves.
+_LEASED = (Relearn, ControllerAnswers)
 
 
 class Applied(NamedTuple):
@@ -63,7 +66,9 @@ class Tables:
 
     def connect(self, switch: int, held: list[Entry]) -> None:
         """A switch is connected and holds these entries: install what it lacks."""
-        unclaimed = self._unclaimed[switch] = {entry.key: entry for entry in held}
+        unclaimed = self._unclaimed[switch] = {
+            entry.key: entry for entry in held if not isinstance(entry, _LEASED)
+        }
         self._never_sent.pop(switch, None)
         self._unconfirmed[switch], self._refused[switch] = set(), set()
         for key, entry in self._wanted.setdefault(switch, {}).items():
@@ -85,11 +90,14 @@ class Tables:
     def connected(self, switch: int) -> bool:
         return switch in self._unclaimed
 
-    def sweep(self, switch: int, kind: type[object] = object) -> None:
-        """Withdraw entries that the switch holds and nobody wants, of one kind or all."""
+    def sweep(
+        self, switch: int, kind: type[E] | None = None, which: Callable[[E], bool] | None = None
+    ) -> None:
+        """Withdraw entries that the switch holds and nobody wants: all, or of one kind those for
+        which `which` is true."""
         unclaimed = self._unclaimed.get(switch, {})
         for key, entry in list(unclaimed.items()):
-            if isinstance(entry, kind):
+            if kind is None or (isinstance(entry, kind) and (which is None or which(entry))):
                 del unclaimed[key]
                 self._touch(switch, key)
                 self._emit(Withdraw(switch, entry))
@@ -187,7 +195,7 @@ class Tables:
             if wanted.get(key) == entry:
                 audit.unseen.discard(key)
                 self._forget(switch, key)
-            elif key not in wanted and key not in unclaimed and not isinstance(entry, Relearn):
+            elif key not in wanted and key not in unclaimed and not isinstance(entry, _LEASED):
                 audit.removed += 1
                 self._emit(Withdraw(switch, entry))
 

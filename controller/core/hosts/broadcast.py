@@ -58,6 +58,10 @@ class Broadcast:
         self._held_ports: set[PortId] = set()
         self._seen = -1, -1
         self._look_at_ns = self._not_before_ns = 0
+        # What is told to switches now: of the tree only what was in the former one while it `waits`
+        # for others to leave.
+        self._followed: frozenset[Link] | None = None
+        self._waits = False
         self._joins_at_ns: int | None = None
         self._answers_from: dict[int, int] = {}
         self._keys: dict[int, set[EntryKey]] = {}
@@ -74,9 +78,23 @@ class Broadcast:
         for entry in held:
             if isinstance(entry, FloodFrom) and not entry.of_hosts:
                 self._held_ports.add(PortId(switch, entry.port))
+        self._tables.sweep(switch, FloodTo, lambda entry: not self._fits(switch, entry))
         self._answers_from[switch] = 0
         self._emit(Install(switch, ControllerAnswers()))
         self._look_at_ns = 0
+
+    def port_changed(self, port_id: PortId) -> None:
+        """A port is gone, or may be in other VLANs: until that is followed, nothing is flooded
+        there that it does not carry."""
+        switch, port = port_id
+        links, edges, _ = self._told.get(switch, (set(), {}, False))
+        if port in edges:
+            is_gone = self._fabric.port(port_id) is None
+            if is_gone or edges[port] != self._fabric.membership(port_id):
+                if is_gone:
+                    # With its meter.
+                    self._tables.vanished(switch, FloodFrom(port, of_hosts=True).key)
+                self._install(switch, links, {n: of for n, of in edges.items() if n != port})
 
     def forget_switch(self, switch: int) -> None:
         """A switch is gone for good."""
@@ -90,10 +108,12 @@ class Broadcast:
         self.go_on()
         if self._changed:
             return  # One tree after the other.
-        fabric = self._fabric
+        if self._waits and self._joins_at_ns is None:
+            self._joins_at_ns = now_ns + _SETTLED_NS
         if self._joins_at_ns is not None and now_ns >= self._joins_at_ns:
-            self._joins_at_ns = None
+            self._waits, self._joins_at_ns = False, None
             self._follow(self._tree, now_ns)
+        fabric = self._fabric
         seen = fabric.port_changes, fabric.version
         if seen == self._seen and now_ns < self._look_at_ns:
             return
@@ -104,12 +124,13 @@ class Broadcast:
         self._seen = seen
         links = [link for link in fabric.links() if not fabric.is_protected(link)]
         silent = {end.switch for link in links for end in link} - fabric.connected()
-        former = self._tree or {link for link in links if set(link) <= self._held_ports}
-        tree = flood_tree(links, former, silent, fabric.doubtful_links())
-        if former - tree:
-            self._joins_at_ns = now_ns + _SETTLED_NS
-        self._tree = tree
-        self._follow(tree & former if former - tree else tree, now_ns)
+        if self._followed is None:
+            self._followed = frozenset(link for link in links if set(link) <= self._held_ports)
+        former = self._followed
+        self._tree = flood_tree(links, former, silent, fabric.doubtful_links())
+        if former - self._tree:
+            self._waits, self._joins_at_ns = True, None
+        self._follow(self._tree & former if self._waits else self._tree, now_ns)
 
     def go_on(self) -> None:
         """Tell a few more switches of their ports."""
@@ -125,14 +146,15 @@ class Broadcast:
             if self._tables.connected(switch):
                 self._emit(Install(switch, ControllerAnswers()))
 
-    def _follow(self, tree: Iterable[Link], now_ns: int) -> None:
+    def _follow(self, tree: frozenset[Link], now_ns: int) -> None:
         """Find the switches at which something has changed, and tell them."""
+        self._followed = tree
         links: dict[int, set[int]] = {}
         for link in tree:
             for end in link:
                 links.setdefault(end.switch, set()).add(end.port)
         edges: dict[int, _Edges] = {}
-        for port_id in self._fabric.edge_ports(now_ns):
+        for port_id in self._fabric.host_ports(now_ns):
             vlans = self._fabric.membership(port_id)
             edges.setdefault(port_id.switch, {})[port_id.port] = vlans
         for switch in filter(self._tables.connected, self._tables.switches()):
@@ -148,7 +170,7 @@ class Broadcast:
             metered = sorted(port for port in edges if port <= _LAST_METERED_PORT)
             wanted += (FloodFrom(port, of_hosts=True) for port in metered)
         for vlan in fabric.vlans.all if fabric.vlans else [None]:
-            wanted.append(self._flood_to(switch, vlan, links, edges))
+            wanted.append(self._flood_to(vlan, links, edges))
         keys = {entry.key for entry in wanted}
         for key in self._keys.get(switch, set()) - keys:
             self._tables.remove(switch, key)
@@ -157,10 +179,29 @@ class Broadcast:
         self._keys[switch] = keys
         self._told[switch] = links, edges, is_metered
 
-    def _flood_to(self, switch: int, vlan: bytes | None, links: set[int], edges: _Edges) -> FloodTo:
+    def _flood_to(self, vlan: bytes | None, links: set[int], edges: _Edges) -> FloodTo:
         tagged, untagged = set(links), set[int]()
-        for port in edges:
-            form = b"" if vlan is None else self._fabric.tags_at(PortId(switch, port), tag(vlan))
+        for port, membership in edges.items():
+            form = self._form(vlan, membership)
             if form is not None:
                 (untagged if vlan and not form else tagged).add(port)
         return FloodTo(vlan, tuple(sorted(tagged)), tuple(sorted(untagged)))
+
+    @staticmethod
+    def _form(vlan: bytes | None, membership: Membership | None) -> bytes | None:
+        """The tag of frames in a VLAN at a port for hosts; None if it does not carry them."""
+        if membership is not None:
+            return membership.on_wire(tag(vlan or b""))
+        return None if vlan else b""
+
+    def _fits(self, switch: int, entry: FloodTo) -> bool:
+        """Whether what a switch holds floods no port with what it does not carry."""
+        fabric = self._fabric
+        if (entry.vlan is None) == bool(fabric.vlans):
+            return False
+        return all(
+            self._form(entry.vlan, fabric.membership(port_id)) == form
+            for ports, form in ((entry.tagged, tag(entry.vlan or b"")), (entry.untagged, b""))
+            for port_id in (PortId(switch, port) for port in ports)
+            if not fabric.is_link(port_id)
+        )

@@ -3,13 +3,14 @@
 It knows nothing of TCP.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 
 from controller.core.desired.tables import Tables
 from controller.core.hosts.resolution import Resolver
 from controller.core.topology.fabric import Fabric
 from controller.core.topology.next_hops import NextHops
-from controller.model.effects import Effect, GoOn, LinkProbe, Record
+from controller.model.effects import Effect, GoOn, LinkProbe, Record, Warn
 from controller.model.entries import (
     AssignPathIds,
     Entry,
@@ -27,6 +28,9 @@ from controller.model.entries import (
 )
 from controller.model.values import Port, PortId
 from controller.model.vlans import tag
+
+# A port with windows for more is that of a router, which has not got their addresses.
+_ADDRESSES_OF_A_HOST = 4
 
 
 class Forwarding:
@@ -57,7 +61,8 @@ class Forwarding:
         fabric.connect(switch, ports, now_ns)
         for entry in entries:
             if isinstance(entry, LinkPort):
-                fabric.presume_link(PortId(switch, entry.port), now_ns)
+                if fabric.membership(PortId(switch, entry.port)) is None:
+                    fabric.presume_link(PortId(switch, entry.port), now_ns)
             elif isinstance(entry, AssignPathIds):
                 fabric.multipath = True
         for entry in entries:
@@ -67,12 +72,18 @@ class Forwarding:
                 if port is not None and port.up and not fabric.is_link(port_id):
                     fabric.settle(port_id)
                     self._resolver.learn(entry.mac, port_id, now_ns)
-        for entry in entries:
-            if isinstance(entry, HostWindow):
-                hosts = fabric.hosts_at(PortId(switch, entry.port))
-                if len(hosts) == 1 and fabric.owner(entry.address, entry.vlan) is None:
-                    tags = tag(entry.vlan)
-                    self._resolver.bind(hosts[0].mac, entry.address, tags, now_ns)
+        windows = [entry for entry in entries if isinstance(entry, HostWindow)]
+        at_port = Counter(entry.port for entry in windows)
+        for entry in windows:
+            port_id, tags = PortId(switch, entry.port), tag(entry.vlan)
+            hosts = fabric.hosts_at(port_id)
+            if (
+                len(hosts) == 1
+                and at_port[entry.port] <= _ADDRESSES_OF_A_HOST
+                and not fabric.owners(entry.address)
+                and fabric.tags_at(port_id, tags) is not None
+            ):
+                self._resolver.bind(hosts[0].mac, entry.address, tags, now_ns)
         if fabric.vlans:
             self._tables.put(switch, VlanFilter())
             for port_id in fabric.ports_of(switch):
@@ -80,6 +91,8 @@ class Forwarding:
         # What no port carries any more must not go on until all is known again.
         for kind in (VlanFilter, VlanPort, TaggedIngress, UntaggedIngress, VlanEgress):
             self._tables.sweep(switch, kind)
+        by_vlan = bool(fabric.vlans)
+        self._tables.sweep(switch, Forward, lambda entry: entry.by_vlan != by_vlan)
         self._probe(PortId(switch, port.number) for port in ports)
 
     def probe(self) -> None:
@@ -94,9 +107,19 @@ class Forwarding:
 
     def link_seen(self, a: PortId, b: PortId, now_ns: int) -> None:
         before = list(self._fabric.hosts)
-        if self._fabric.link_seen(a, b, now_ns):
+        of_hosts = [end for end in (a, b) if self._fabric.membership(end) is not None]
+        if of_hosts:
+            if self._fabric.refuse_link(a, b):
+                self._report_lost(before)
+                self._warn_of_link(of_hosts[0])
+        elif self._fabric.link_seen(a, b, now_ns):
             self._emit(Record("link_up", {"a": str(a), "b": str(b)}))
             self._report_lost(before)
+
+    def _warn_of_link(self, port_id: PortId) -> None:
+        """A port for hosts leads to a switch: as a link it would carry all VLANs."""
+        text = f"port {port_id.port} leads to another switch, but fabric.vlans names it as one"
+        self._emit(Warn(port_id.switch, f"{text} for hosts: it is not used"))
 
     def distrust(self, now_ns: int) -> None:
         """Make paths avoid the switches that have been unreachable for too long."""

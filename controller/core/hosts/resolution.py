@@ -1,8 +1,8 @@
 """Address resolution: learns hosts and their addresses, answers for them, and forgets them in time.
 
 ARP (RFC 826, RFC 5227) and IPv6 neighbour discovery (RFC 4861) are treated alike. Frames to unknown
-and to group addresses go through the controller to every edge port, never over a link, so they
-cannot loop; how many there are is limited.
+hosts, and of switches without meters to groups, go through the controller to every edge port, never
+over a link, so they cannot loop; how many there are is limited.
 
 An IP address belongs to a VLAN: the same address in another VLAN is another one. But an Ethernet
 address is at one port in all VLANs. A host without any known address is never probed, so it stays
@@ -19,7 +19,7 @@ from controller.core.topology.fabric import Fabric
 from controller.model.effects import AddressProbe, Deliver, Effect, NeighbourReply, Record
 from controller.model.packet_ins import NeighbourMessage
 from controller.model.values import PortId
-from controller.model.vlans import retag, tags_of, vlan_of
+from controller.model.vlans import TAG_BYTES, retag, tags_of, vlan_of
 
 _ASK_TIMES, _ASK_AGAIN_NS = 3, 10**9
 _ASKED_PER_TURN = 64
@@ -109,6 +109,8 @@ class Resolver:
         fabric = self._fabric
         if not fabric.is_edge(port_id, now_ns):
             return
+        if fabric.vlans and len(said.tags) > TAG_BYTES:
+            return  # Switches look at one tag: what is behind it is in no VLAN of theirs.
         vlan = vlan_of(said.tags)
         expected = not said.asks and (vlan, said.address) in self._asked
         if not self.learn(said.mac, port_id, now_ns):

@@ -39,9 +39,9 @@ class Fabric:
     """Switches, ports, links and hosts.
 
     `version` rises when paths between switches may have changed, `changes` whenever a port, a link
-    or the place of a host may have changed, `port_changes` when a port or a link may have. A switch
-    whose control channel has been lost for `control_grace_ns` is distrusted: paths avoid it if they
-    can.
+    or the place of a host may have changed, `port_changes` when a port or a link may have,
+    `address_changes` when an address has another owner. A switch whose control channel has been
+    lost for `control_grace_ns` is distrusted: paths avoid it if they can.
 
     A link is *protected* if the names of both its ports match a pattern of `protect`. Paths do not
     lead over protected links: what these carry crosses the other links once more, in code.
@@ -60,6 +60,7 @@ class Fabric:
         self._silent_since: dict[int, int] = {}
         self._distrusted: set[int] = set()
         self._fabric_ports: set[PortId] = set()
+        self._refused: set[PortId] = set()
         self.multipath = False
         self._links = Links(link_timeout_ns)
         self._protected_names: tuple[str, ...] = ()
@@ -69,7 +70,7 @@ class Fabric:
         self._vlans_of: dict[bytes, set[bytes]] = {}  # By address.
         self._changed_hosts: set[bytes] = set()
         self._version = 0
-        self.changes = self.port_changes = 0
+        self.changes = self.port_changes = self.address_changes = 0
         self._trees = Trees((), ())
         self._trees_version = self._coming_version = 0
         self._coming: Trees | None = None
@@ -131,6 +132,7 @@ class Fabric:
         if not port.up:
             self._links.failed(port_id, now_ns)
             self._fabric_ports.discard(port_id)
+            self._refused.discard(port_id)
             self._forget_hosts(port_id)
         settled_ns = now_ns + PORT_GRACE_NS
         if known is not None and known.port.up and port.up:
@@ -143,6 +145,7 @@ class Fabric:
         self._forget_hosts(port_id)
         self._ports.pop(port_id, None)
         self._fabric_ports.discard(port_id)
+        self._refused.discard(port_id)
 
     def settle(self, port_id: PortId) -> None:
         """It is known that this port leads to hosts: end its grace period."""
@@ -191,10 +194,16 @@ class Fabric:
             and port_id not in self._links
             and not self._links.is_quarantined(port_id, now_ns)
             and not self.may_protect(port_id)
+            and port_id not in self._refused
         )
 
     def edge_ports(self, now_ns: int) -> list[PortId]:
         return [port_id for port_id in self.live_ports() if self.is_edge(port_id, now_ns)]
+
+    def host_ports(self, now_ns: int) -> list[PortId]:
+        """The edge ports that have not led to a switch since they were down last, whatever has
+        become of that link."""
+        return [port for port in self.edge_ports(now_ns) if port not in self._fabric_ports]
 
     # Links
 
@@ -216,6 +225,17 @@ class Fabric:
         for port_id in (a, b):
             self._fabric_ports.add(port_id)
             self._forget_hosts(port_id)
+        return True
+
+    def refuse_link(self, a: PortId, b: PortId) -> bool:
+        """There is a link that must not be used: until its ports have been down, they lead neither
+        to a switch nor to hosts. Returns whether that is new."""
+        if a == b or {a, b} <= self._refused or not {a, b} <= self._ports.keys():
+            return False
+        for port_id in (a, b):
+            self._refused.add(port_id)
+            self._forget_hosts(port_id)
+        self._count_change()
         return True
 
     def expire_links(self, now_ns: int) -> list[Link]:
@@ -302,6 +322,7 @@ class Fabric:
     def bind(self, mac: bytes, address: bytes, vlan: bytes = b"") -> None:
         """A known host has this address; its former owner does not any more."""
         self.unbind(address, vlan)
+        self.address_changes += 1
         self._owners[vlan, address] = mac
         self._vlans_of.setdefault(address, set()).add(vlan)
         self.hosts[mac].addresses.add((vlan, address))
@@ -310,6 +331,7 @@ class Fabric:
         """No host has this address."""
         previous = self._owners.pop((vlan, address), None)
         if previous is not None:
+            self.address_changes += 1
             self.hosts[previous].addresses.discard((vlan, address))
             vlans = self._vlans_of[address]
             vlans.discard(vlan)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from controller.model.values import Port
-from controller.model.vlans import vlan_of
+from controller.model.vlans import TAG_BYTES, outer_vlan_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +29,9 @@ class Membership:
     def on_wire(self, tags: bytes) -> bytes | None:
         """The tags that a frame with these has on the wire of the port; None if the port does not
         carry its VLAN."""
-        vlan = vlan_of(tags)
+        vlan = outer_vlan_of(tags)
         if vlan and vlan == self.untagged:
-            return b""
+            return tags[TAG_BYTES:]
         return tags if vlan in self.tagged else None
 
 
@@ -79,4 +79,4 @@ class Vlans:
         membership = self.membership(switch, port)
         if membership is not None:
             return membership.on_wire(tags)
-        return None if vlan_of(tags) else tags
+        return None if outer_vlan_of(tags) else tags

@@ -7,7 +7,6 @@ raises MalformedFrameError, nothing else.
 import struct
 from typing import NamedTuple
 
-from controller.model.flow import VLAN_BYTES
 from controller.model.packet_ins import NeighbourMessage
 from controller.model.vlans import ETH_SERVICE_VLAN, ETH_VLAN, TAG_BYTES, vlan_of
 from controller.southbound.codec.ethernet import (
@@ -97,11 +96,11 @@ def _ethernet(frame: bytes) -> Frame:
         offset += TAG_BYTES
     if eth_type in (ETH_IPV4, ETH_IPV6):
         found = _ipv4(frame, offset) if eth_type == ETH_IPV4 else _ipv6(frame, offset)
-        vlan = vlan_of(frame[12 : offset - 2])
-        if not vlan or not isinstance(found, TcpSegment):
+        tags = frame[12 : offset - 2]
+        if not tags or not isinstance(found, TcpSegment):
             return found
-        # Switches match one VLAN, so what is in two cannot be counted or regulated.
-        return found._replace(vlan=vlan) if len(vlan) == VLAN_BYTES else addresses(frame)
+        # Switches match one tag, so what has two cannot be counted or regulated.
+        return addresses(frame) if len(tags) > TAG_BYTES else found._replace(vlan=vlan_of(tags))
     if eth_type == ETH_ARP:
         return parse_arp(frame, offset)
     if eth_type == ETH_LLDP:

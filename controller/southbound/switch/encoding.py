@@ -5,7 +5,6 @@ be, its counters and timeouts aside. Anything else is not one of ours.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -107,7 +106,10 @@ RELEARN_S = 5
 _LINK, _PORT_VLAN, _VLAN_PORT, _NO_VLAN, _OTHER_VLAN = 300, 100, 50, 20, 10
 
 # Priorities in tables FLOOD and FLOOD_OUT.
-_ANSWERED, _FLOOD_FROM, _FLOOD_TO = 300, 100, 100
+# What comes over a link was flooded by a switch
+# for which no controller answers.
+_FLOOD_FROM_LINK, _ANSWERED, _FLOOD_FROM = 350, 300, 100
+_FLOOD_TO_VLAN, _FLOOD_TO = 100, 50
 
 # Priorities in table REGULATE: what is exempt comes before the window of a flow, that before its
 # host's, and that before its port's.
@@ -176,11 +178,14 @@ def _decode_controller_answers(_: _Found) -> ControllerAnswers:
 
 def _encode_flood_from(entry: FloodFrom) -> FlowEntries:
     match, cookie = (exact(IN_PORT, entry.port),), cookie_of(Kind.FLOOD_FROM, int(entry.of_hosts))
-    flood = FlowEntry(Table.FLOOD, _FLOOD_FROM, cookie, match, goto=Table.FLOOD_OUT)
-    if entry.of_hosts:
-        meter = meter_of(entry.port, PacketClass.FLOODED)
-        flood = replace(flood, actions=COPY, meter=meter)
-    return (flood,)
+    if not entry.of_hosts:
+        return (FlowEntry(Table.FLOOD, _FLOOD_FROM_LINK, cookie, match, goto=Table.FLOOD_OUT),)
+    meter = meter_of(entry.port, PacketClass.FLOODED)
+    return (
+        FlowEntry(
+            *(Table.FLOOD, _FLOOD_FROM, cookie, match, COPY), goto=Table.FLOOD_OUT, meter=meter
+        ),
+    )
 
 
 def _decode_flood_from(found: _Found) -> FloodFrom:
@@ -192,7 +197,8 @@ def _encode_flood_to(entry: FloodTo) -> FlowEntries:
     actions = b"".join(map(output, entry.tagged))
     if entry.untagged:
         actions += pop_vlan() + b"".join(map(output, entry.untagged))
-    return (FlowEntry(Table.FLOOD_OUT, _FLOOD_TO, cookie_of(Kind.FLOOD_TO), match, actions),)
+    priority = _FLOOD_TO if entry.vlan is None else _FLOOD_TO_VLAN
+    return (FlowEntry(Table.FLOOD_OUT, priority, cookie_of(Kind.FLOOD_TO), match, actions),)
 
 
 def _decode_flood_to(found: _Found) -> FloodTo:

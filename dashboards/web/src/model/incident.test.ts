@@ -255,3 +255,9 @@ test('where something is not known, nothing is said not to have been', () => {
   expect(noticesText(known, port)).toBe('0 notices');
   expect(nothing(known).changes).toBe('Nothing was changed in this time.');
 });
+
+test('flows of older recordings have no VLAN', () => {
+  const { vlan: _, ...older } = flow(1, 100);
+  const [found] = largeFlows([snapshot(1, { flows: [older as Flow] })], PORT);
+  expect(found?.vlan).toBeNull();
+});

@@ -149,7 +149,8 @@ export function largeFlows(snapshots: readonly Snapshot[], id: string): LargeFlo
   for (const snapshot of snapshots) {
     if (portId(snapshot) !== id) continue;
     for (const flow of snapshot.flows ?? []) {
-      const { src, src_port, dst, dst_port, vlan } = flow;
+      // Older recordings tell no VLAN.
+      const { src, src_port, dst, dst_port, vlan = null } = flow;
       const key = JSON.stringify([src, src_port, dst, dst_port, vlan]);
       const counted = flow.counted ? flow.volume_bytes : null;
       let one = found.get(key);

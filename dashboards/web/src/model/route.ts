@@ -73,7 +73,7 @@ function flowOf(parts: readonly string[]): FlowEnds | null {
 }
 
 /** The address of a flow. */
-export const flowHash = ({ src, src_port, dst, dst_port, vlan }: FlowEnds): string =>
+export const flowHash = ({ src, src_port, dst, dst_port, vlan = null }: FlowEnds): string =>
   `#/flow/${src}/${src_port}/${dst}/${dst_port}${vlan === null ? '' : `/${vlan}`}`;
 
 /** The address of a view; empty values are left out. */
