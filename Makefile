@@ -40,7 +40,7 @@ test-long: ## the tests that take minutes, or a machine whose speed holds: each 
 
 test-fabric: ## a fabric as operators have them: VLANs, a router, pools that were idle for long (1 minute; part of make test)
 	@$(PREPARE) packages venv switch bpf
-	@$(BUILT) $(PY)/pytest -s tests/system/test_fabric.py
+	@$(BUILT) $(PY)/pytest -s tests/system/test_routed_fabric.py
 
 BASE :=
 check: ## lint, types and unit tests of what has changed since the branch left its upstream (BASE=COMMIT: since then)

@@ -1,6 +1,6 @@
 """A client's pool of connections, as many to each server: opened once, and used in turn.
 
-    python pool.py --block BYTES --each N --server ADDRESS...
+    python pool_client.py --block BYTES --each N --server ADDRESS...
 
 Says ``{"event": "connected"}``. A line on stdin has it use the whole pool: of each server the first
 connection, then the second, and so on. At each turn a block is read from all servers at once. The

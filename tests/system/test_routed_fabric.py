@@ -131,7 +131,7 @@ def pool(client: Host, servers: Sequence[Host]) -> Iterator[Pool]:
     assert responder.stdout is not None
     assert json.loads(responder.stdout.readline())["event"] == "ready"
     addresses = [word for server in servers for word in ("--server", server.IP())]
-    script = str(Path(__file__).with_name("pool.py"))
+    script = str(Path(__file__).with_name("pool_client.py"))
     reader = client.popen(
         [sys.executable, script, "--block", str(BLOCK_BYTES), "--each", str(EACH), *addresses],
         stdin=subprocess.PIPE,
