@@ -118,8 +118,11 @@ class Forwarding:
 
     def _warn_of_link(self, port_id: PortId) -> None:
         """A port for hosts leads to a switch: as a link it would carry all VLANs."""
-        text = f"port {port_id.port} leads to another switch, but fabric.vlans names it as one"
-        self._emit(Warn(port_id.switch, f"{text} for hosts: it is not used"))
+        text = (
+            f"port {port_id.port} leads to another switch, but fabric.vlans names it as one for "
+            "hosts: it is not used"
+        )
+        self._emit(Warn(port_id.switch, text))
 
     def distrust(self, now_ns: int) -> None:
         """Make paths avoid the switches that have been unreachable for too long."""
