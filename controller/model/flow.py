@@ -9,6 +9,8 @@ a router passes on. `FlowKey` is the same unpacked.
 from ipaddress import ip_address
 from typing import NamedTuple, Self
 
+from controller.model.vlans import number_of
+
 FIN, SYN, RST, PSH, ACK = 0x01, 0x02, 0x04, 0x08, 0x10
 
 MAX_WINDOW_SCALE = 14  # RFC 7323 section 2.3: a larger shift is to be taken as 14.
@@ -61,7 +63,7 @@ class FlowKey(NamedTuple):
 
     def fields(self) -> dict[str, object]:
         """The key as it stands in the event log."""
-        vlan = {"vlan": int.from_bytes(self.vlan, "big")} if self.vlan else {}
+        vlan = {"vlan": number_of(self.vlan)} if self.vlan else {}
         return vlan | {
             "src": str(ip_address(self.src)),
             "src_port": self.src_port,

@@ -15,7 +15,7 @@ def vlan_of(tags: bytes) -> bytes:
     return b"".join(identifier for identifier in identifiers if any(identifier))
 
 
-def vlan(number: int) -> bytes:
+def vlan_numbered(number: int) -> bytes:
     """A VLAN by its number; 0 is none."""
     return number.to_bytes(2, "big") if number else b""
 

@@ -94,11 +94,10 @@ class Handlers:
         return Document({"status": "ready"})
 
     def controller(self, _: methods.Nothing) -> Answer:
-        source = self._source
         delays = {
-            "control": source.control_delay(),
-            "main_loop": source.loop_lag(),
-            "main_loop_turn": source.loop_turns(),
+            "control": self._source.control_delay(),
+            "main_loop": self._source.loop_lag(),
+            "main_loop_turn": self._source.loop_turns(),
         }
         return Document(
             {

@@ -9,7 +9,7 @@ import platform
 import secrets
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.metadata import version
 from ipaddress import IPv4Address, IPv6Address, ip_address
 
@@ -18,9 +18,9 @@ from controller.config.readiness import lifetimes
 from controller.config.schema import Config
 from controller.core.flows.host_pairs import Connection
 from controller.ha.mastership import Mastership
-from controller.model.flow import FlowKey, split_end, vlan_of_key
+from controller.model.flow import FlowKey, vlan_of_key
 from controller.model.values import FlowClass, Notice, Port, PortId, datapath_id
-from controller.model.vlans import number_of, vlan
+from controller.model.vlans import number_of, vlan_numbered
 from controller.northbound.interfaces import UnknownError
 from controller.northbound.views import (
     AccountView,
@@ -350,9 +350,7 @@ class Inspection:
         """The connection of a flow, and the flow's packed key. Raises UnknownError."""
         src, dst = ip_address(ends.src), ip_address(ends.dst)
         table = self._weir.engine.flow_table
-        vlans = {vlan(ends.vlan or 0)}
-        if ends.vlan is None:
-            vlans |= {split_end(lane.receiver)[0] for one in table.host_pairs for lane in one.lanes}
+        vlans: Iterable[bytes] = table.vlans if ends.vlan is None else [vlan_numbered(ends.vlan)]
         found: dict[bytes, Connection] = {}
         for one in vlans if src.version == dst.version else ():
             key = FlowKey(src.packed, ends.src_port, dst.packed, ends.dst_port, one).pack()

@@ -20,7 +20,7 @@ from controller.model.entries import (
     HeldEntry,
 )
 from controller.model.values import Port, PortId
-from controller.model.vlans import vlan
+from controller.model.vlans import vlan_numbered
 from engine_bench import SECOND, EngineBench, make_engine
 
 N_SWITCHES = 7
@@ -203,7 +203,7 @@ class TestSwitches:
         assert [e for e in bench.entries(1, FloodFrom) if not e.of_hosts]
 
     def test_each_vlan_has_ports_of_its_own(self) -> None:
-        v10, v20 = vlan(10), vlan(20)
+        v10, v20 = vlan_numbered(10), vlan_numbered(20)
         bench = ring(
             VlanRule(1, (1,), Membership(untagged=v10)),
             VlanRule(2, (1,), Membership(frozenset({v10, v20}))),
@@ -243,7 +243,7 @@ def test_switches_are_told_again_and_again_who_answers_questions() -> None:
 
 
 def test_a_port_with_another_name_is_flooded_in_other_vlans() -> None:
-    v10 = vlan(10)
+    v10 = vlan_numbered(10)
     bench = ring(
         VlanRule(1, (1,), Membership(untagged=v10)),
         VlanRule(2, ("s2-eth1",), Membership(untagged=v10)),
@@ -316,7 +316,7 @@ class TestDoubt:
         assert 250 * 10**6 <= bench.now_ns - began_ns < SECOND
 
     def test_a_port_that_a_rule_names_is_no_link(self) -> None:
-        bench = ring(VlanRule(1, (12,), Membership(untagged=vlan(10))))
+        bench = ring(VlanRule(1, (12,), Membership(untagged=vlan_numbered(10))))
         assert RING[0] not in bench.engine.fabric.links()
         for end in RING[0]:
             assert not any(e.port == end.port for e in bench.entries(end.switch, FloodFrom))
@@ -324,7 +324,7 @@ class TestDoubt:
         assert reaches(bench, AT_1, b"") == {AT_2: 1, AT_3: 1}
 
     def test_a_renamed_port_gets_nothing_of_its_former_vlan_at_once(self) -> None:
-        v10 = vlan(10)
+        v10 = vlan_numbered(10)
         bench = ring(
             VlanRule(1, (1,), Membership(untagged=v10)),
             VlanRule(2, ("s2-eth1",), Membership(untagged=v10)),
@@ -336,7 +336,9 @@ class TestDoubt:
     def test_what_a_switch_holds_of_other_rules_goes_at_once(self) -> None:
         before = ring()
         held = before.held[1].values()
-        after = EngineBench(make_engine(vlans=(VlanRule(1, (1,), Membership(untagged=vlan(10))),)))
+        after = EngineBench(
+            make_engine(vlans=(VlanRule(1, (1,), Membership(untagged=vlan_numbered(10))),))
+        )
         switch_up(after, 1, *(HeldEntry(e, 0, SECOND) for e in held))
         assert not after.entries(1, FloodTo)
 

@@ -34,7 +34,7 @@ from controller.model.entries import (
 )
 from controller.model.flow import FlowKey
 from controller.model.values import N_PATH_IDS
-from controller.model.vlans import vlan
+from controller.model.vlans import vlan_numbered
 from controller.southbound.codec import match, openflow
 from controller.southbound.codec.extension import TcpRwndRegister
 from controller.southbound.codec.openflow import FlowEntry, FlowStats
@@ -48,7 +48,7 @@ several_ports = st.lists(ports, max_size=3).map(tuple)
 u16 = st.integers(0, 65_535)
 macs = st.binary(min_size=6, max_size=6)
 addresses = st.binary(min_size=4, max_size=4) | st.binary(min_size=16, max_size=16)
-in_a_vlan = st.integers(1, 4094).map(vlan)
+in_a_vlan = st.integers(1, 4094).map(vlan_numbered)
 vlans = st.just(b"") | in_a_vlan
 keys4 = st.builds(
     FlowKey, st.binary(min_size=4, max_size=4), u16, st.binary(min_size=4, max_size=4), u16, vlans

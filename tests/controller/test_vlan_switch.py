@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from controller.model.vlans import tag, vlan
+from controller.model.vlans import tag, vlan_numbered
 from dummy_ovs import DummyOvs, controlled, wait_for
 from packets import ACK, FIN, SYN, Host, arp, ethernet, ipv4, segment, tcp_options
 from test_real_switch import CONFIG, TwoSwitchesAndController, stock_prefix
@@ -14,7 +14,7 @@ from test_real_switch import CONFIG, TwoSwitchesAndController, stock_prefix
 A, B, C, STRANGER = Host(1), Host(2), Host(3), Host(5)
 ROUTER = Host(4)
 PORTS = {A: "p1", B: "p2", C: "p3", ROUTER: "p4", STRANGER: "p5"}
-V10, V20 = vlan(10), vlan(20)
+V10, V20 = vlan_numbered(10), vlan_numbered(20)
 CALL, ANSWER = (40_000, 80), (80, 40_000)
 UDP = 17
 
@@ -95,7 +95,7 @@ def test_nobody_gets_what_is_in_another_vlan(world: TwoVlans) -> None:
     world.send(datagram(STRANGER, A), STRANGER)
     world.send(datagram(ROUTER, B), ROUTER)
     world.send(tagged(datagram(ROUTER, A), V20), ROUTER)
-    world.send(tagged(datagram(ROUTER, A), vlan(30)), ROUTER)
+    world.send(tagged(datagram(ROUTER, A), vlan_numbered(30)), ROUTER)
     world.send(tagged(datagram(ROUTER, STRANGER), V10), ROUTER)
     last = datagram(A, C, 9)
     world.send(last, A)

@@ -24,7 +24,7 @@ from controller.model.entries import (
 from controller.model.flow import ACK, SYN, FlowKey, Segment, payload_bytes, reverse, vlan_of_key
 from controller.model.packet_ins import NeighbourMessage
 from controller.model.values import FlowClass, Port, PortId
-from controller.model.vlans import retag, tag, tags_of, vlan
+from controller.model.vlans import retag, tag, tags_of, vlan_numbered
 from controller.northbound.interfaces import UnknownError
 from controller.rpc.methods import FlowEnds, FlowQuery
 from controller.southbound.codec import match as match_fields
@@ -36,7 +36,7 @@ from engine_bench import BROADCAST, MSS, SECOND, EngineBench, make_engine, recor
 from packets import Host, segment, tcp_options
 from test_inspection import inspect, nothing
 
-V10, V20, NONE = vlan(10), vlan(20), b""
+V10, V20, NONE = vlan_numbered(10), vlan_numbered(20), b""
 A, B, ROUTER = Host(1), Host(2), Host(9)
 AT_A, AT_B, AT_ROUTER = PortId(1, 1), PortId(1, 2), PortId(1, 9)
 CLIENT_PORT, SERVER_PORT = 40_000, 80
@@ -255,7 +255,7 @@ class TestMembership:
         trunk = Membership(frozenset({V10}), V20)
         assert trunk.on_wire(tag(V10)) == tag(V10)
         assert trunk.on_wire(tag(V20)) == b""
-        assert trunk.on_wire(tag(vlan(30))) is trunk.on_wire(b"") is None
+        assert trunk.on_wire(tag(vlan_numbered(30))) is trunk.on_wire(b"") is None
         frame = bytes(12) + tag(V10) + b"\x08\x06" + b"body"
         assert tags_of(frame) == tag(V10)
         assert retag(frame, b"") == bytes(12) + b"\x08\x06" + b"body"
@@ -388,7 +388,7 @@ class TestConfiguration:
             {"ports": ["r*"], "trunk": [10, 20], "native": 30},
         ) == (
             VlanRule(17, ("eth1", 2), Membership(untagged=V10)),
-            VlanRule(None, ("r*",), Membership(frozenset({V10, V20}), vlan(30))),
+            VlanRule(None, ("r*",), Membership(frozenset({V10, V20}), vlan_numbered(30))),
         )
 
     @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from pydantic import Field, model_validator
 
 from controller.config.fields import Mac, Rate, Rtt, Section, Size, SwitchId, Time
 from controller.core.topology.vlans import Membership, VlanRule
-from controller.model.vlans import MAX_VLAN, vlan
+from controller.model.vlans import MAX_VLAN, vlan_numbered
 
 VlanNumber = Annotated[int, Field(ge=1, le=MAX_VLAN)]
 
@@ -53,7 +53,9 @@ class VlanSection(Section):
 
     def rule(self) -> VlanRule:
         untagged = self.native if self.access is None else self.access
-        membership = Membership(frozenset(map(vlan, self.trunk)), vlan(untagged or 0))
+        membership = Membership(
+            frozenset(map(vlan_numbered, self.trunk)), vlan_numbered(untagged or 0)
+        )
         return VlanRule(self.switch, self.ports, membership)
 
 

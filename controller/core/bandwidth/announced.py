@@ -79,10 +79,12 @@ class Announced(NamedTuple):
 
 
 class _Ends(NamedTuple):
-    """Two hosts in one VLAN (empty: none)."""
+    """Two hosts in one VLAN (empty: none), with the addresses that they are asked for by."""
 
     vlan: bytes
+    src_address: bytes
     src: Host
+    dst_address: bytes
     dst: Host
 
 
@@ -407,10 +409,11 @@ class Bandwidth:
         steering: set[tuple[int, Steer]] = set()
         for (src, dst), path_id in self._path_ids.items():
             try:
-                path = self._path(src, dst, path_id)
+                ends = self._ends(src, dst)
+                path = self._path(ends, path_id)
             except UnknownPathError:
                 continue
-            entry = Steer(src, dst, path_id, self._ends(src, dst).vlan)
+            entry = Steer(src, dst, path_id, ends.vlan)
             # The last port is that of the host.
             steering.update((port.switch, entry) for port in path[:-1])
         return steering
@@ -442,15 +445,17 @@ class Bandwidth:
         path_id = self._path_ids.get((src, dst))
         if path_id is None:
             path_id = self._best_path_id(src, dst)
-        uplink, path = Uplink(self._ends(src, dst).src.port), self._path(src, dst, path_id)
-        links: tuple[PathLink, ...] = (uplink, *path)
+        ends = self._ends(src, dst)
+        links: tuple[PathLink, ...] = (Uplink(ends.src.port), *self._path(ends, path_id))
         return tuple(link for link in links if self._capacity(_port_of(link)) is not None)
 
-    def _path(self, src: bytes, dst: bytes, path_id: int) -> tuple[PortId, ...]:
-        ends = self._ends(src, dst)
+    def _path(self, ends: _Ends, path_id: int) -> tuple[PortId, ...]:
         path = self._fabric.path(ends.src.mac, ends.dst.mac, path_id)
         if path is None:
-            raise UnknownPathError(f"there is no path from {_written(src)} to {_written(dst)}")
+            raise UnknownPathError(
+                f"there is no path from {_written(ends.src_address)} to "
+                f"{_written(ends.dst_address)}"
+            )
         return path
 
     def _ends(self, src: bytes, dst: bytes) -> _Ends:
@@ -463,7 +468,7 @@ class Bandwidth:
         # first.
         if b"" in common or len(common) == 1:
             vlan = min(common)
-            return _Ends(vlan, sources[vlan], destinations[vlan])
+            return _Ends(vlan, src, sources[vlan], dst, destinations[vlan])
         if not common:
             raise UnknownPathError(
                 f"{_written(src)} is in {_named(sources)}, {_written(dst)} in "
@@ -503,7 +508,8 @@ class Bandwidth:
             left_bps = capacity_bps - (max(0.0, use.used_bps) if use else 0.0)
             return left_bps / (1 + self._shares.flows_over(link))
 
-        paths = [self._path(src, dst, path_id) for path_id in range(N_PATH_IDS)]
+        ends = self._ends(src, dst)
+        paths = [self._path(ends, path_id) for path_id in range(N_PATH_IDS)]
         parts = {path: sorted(map(part_bps, path)) for path in dict.fromkeys(paths)}
         return max(range(N_PATH_IDS), key=lambda path_id: (parts[paths[path_id]], -taken[path_id]))
 

@@ -7,7 +7,7 @@ It does not compute paths: it is told the route of each host pair.
 """
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Set
 from typing import Final
 
 from controller.core.flows.handshakes import (
@@ -94,6 +94,7 @@ class GlobalFlowTable:
         self._unused: dict[HostPair, int] = {}  # Since when; longest first.
         self._now_ns = 0
         self._by_host: dict[bytes, set[HostPair]] = {}
+        self._vlans: Counter[bytes] = Counter()  # Of host pairs.
         self._ports = PortFlows()
         self.n_dormant = 0
         # By the switch whose counters are read.
@@ -140,6 +141,11 @@ class GlobalFlowTable:
     def host_pairs(self) -> list[HostPair]:
         """All host pairs, also those without a connection at the moment."""
         return list(self._host_pairs.values())
+
+    @property
+    def vlans(self) -> Set[bytes]:
+        """The VLANs that host pairs are in, and none (empty) if some are."""
+        return self._vlans.keys()
 
     def pairs_of(self, mac: bytes) -> frozenset[HostPair]:
         """The host pairs that begin or end at a host."""
@@ -475,6 +481,9 @@ class GlobalFlowTable:
             dropped.append(pair)
         for pair in dropped:
             del self._unused[pair], self._host_pairs[pair.identity]
+            self._vlans[pair.vlan] -= 1
+            if not self._vlans[pair.vlan]:
+                del self._vlans[pair.vlan]
             self.route(pair, (), ())
             for mac in {pair.initiator_mac, pair.responder_mac}:
                 self._by_host[mac].discard(pair)
@@ -487,6 +496,7 @@ class GlobalFlowTable:
         charged = self._charge(pair.initiator_mac)
         pair.charge = self._charged.setdefault(charged, pair.charge)
         self._host_pairs[identity] = pair
+        self._vlans[pair.vlan] += 1
         self._new_pairs.append(pair)
         for mac in (pair.initiator_mac, pair.responder_mac):
             self._by_host.setdefault(mac, set()).add(pair)

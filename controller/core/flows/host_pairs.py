@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from controller.core.flows.policy import Treatment
-from controller.model.flow import FlowKey
+from controller.model.flow import FlowKey, split_end
 from controller.model.values import FlowClass, PortId
 
 
@@ -167,6 +167,11 @@ class HostPair:
             or self.reverse.odd_scale
             or self.treatment is Treatment.BACKGROUND
         )
+
+    @property
+    def vlan(self) -> bytes:
+        """The VLAN of both hosts; empty without one."""
+        return split_end(self.forward.receiver)[0]
 
     @property
     def lanes(self) -> tuple[Lane, Lane]:

@@ -38,7 +38,6 @@ _TOLD_PER_TURN = 16
 # When all switches surely do without what has left the tree.
 _SETTLED_NS = 250_000_000
 
-
 # Ports for hosts, with their VLANs where a rule names them.
 _Edges = dict[int, Membership | None]
 
@@ -180,28 +179,21 @@ class Broadcast:
         self._told[switch] = links, edges, is_metered
 
     def _flood_to(self, vlan: bytes | None, links: set[int], edges: _Edges) -> FloodTo:
-        tagged, untagged = set(links), set[int]()
+        tagged, untagged, tags = set(links), set[int](), tag(vlan or b"")
         for port, membership in edges.items():
-            form = self._form(vlan, membership)
+            form = self._fabric.vlans.on_wire(membership, tags)
             if form is not None:
                 (untagged if vlan and not form else tagged).add(port)
         return FloodTo(vlan, tuple(sorted(tagged)), tuple(sorted(untagged)))
 
-    @staticmethod
-    def _form(vlan: bytes | None, membership: Membership | None) -> bytes | None:
-        """The tag of frames in a VLAN at a port for hosts; None if it does not carry them."""
-        if membership is not None:
-            return membership.on_wire(tag(vlan or b""))
-        return None if vlan else b""
-
     def _fits(self, switch: int, entry: FloodTo) -> bool:
         """Whether what a switch holds floods no port with what it does not carry."""
-        fabric = self._fabric
+        fabric, tags = self._fabric, tag(entry.vlan or b"")
         if (entry.vlan is None) == bool(fabric.vlans):
             return False
         return all(
-            self._form(entry.vlan, fabric.membership(port_id)) == form
-            for ports, form in ((entry.tagged, tag(entry.vlan or b"")), (entry.untagged, b""))
+            fabric.vlans.on_wire(fabric.membership(port_id), tags) == form
+            for ports, form in ((entry.tagged, tags), (entry.untagged, b""))
             for port_id in (PortId(switch, port) for port in ports)
             if not fabric.is_link(port_id)
         )

@@ -33,6 +33,7 @@ class Host:
 class _PortState:
     port: Port
     settled_ns: int
+    membership: Membership | None
 
 
 class Fabric:
@@ -137,7 +138,8 @@ class Fabric:
         settled_ns = now_ns + PORT_GRACE_NS
         if known is not None and known.port.up and port.up:
             settled_ns = known.settled_ns
-        self._ports[port_id] = _PortState(port, settled_ns)
+        membership = self.vlans.membership(switch, port)
+        self._ports[port_id] = _PortState(port, settled_ns, membership)
 
     def remove_port(self, port_id: PortId) -> None:
         self._count_change()
@@ -158,14 +160,14 @@ class Fabric:
 
     def membership(self, port_id: PortId) -> Membership | None:
         """The VLANs of a port that a rule names; None if none does."""
-        port = self.port(port_id)
-        return None if port is None else self.vlans.membership(port_id.switch, port)
+        state = self._ports.get(port_id)
+        return state.membership if state else None
 
     def tags_at(self, port_id: PortId, tags: bytes) -> bytes | None:
         """The tags that a frame with these has on the wire of a port for hosts; None if the port
         does not carry its VLAN."""
-        port = self.port(port_id)
-        return None if port is None else self.vlans.on_wire(port_id.switch, port, tags)
+        state = self._ports.get(port_id)
+        return self.vlans.on_wire(state.membership, tags) if state else None
 
     def connected(self) -> set[int]:
         return set(self._connected)

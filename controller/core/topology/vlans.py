@@ -71,12 +71,11 @@ class Vlans:
         """The VLANs of a port that a rule names; None if none does."""
         return next((rule.membership for rule in self._rules if rule.fits(switch, port)), None)
 
-    def on_wire(self, switch: int, port: Port, tags: bytes) -> bytes | None:
-        """The tags that a frame with these has on the wire of a port for hosts; None if the port
-        does not carry its VLAN."""
+    def on_wire(self, membership: Membership | None, tags: bytes) -> bytes | None:
+        """The tags that a frame with these has on the wire of a port for hosts, with the VLANs that
+        a rule names for it; None if the port does not carry its VLAN."""
         if not self._rules:
             return tags
-        membership = self.membership(switch, port)
         if membership is not None:
             return membership.on_wire(tags)
         return None if outer_vlan_of(tags) else tags

@@ -7,7 +7,7 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from controller.model.vlans import ETH_VLAN
+from controller.model.vlans import ETH_VLAN, number_of, vlan_numbered
 
 CONTROLLER = 0xFFFFFFFD
 WHOLE_PACKET = 0xFFFF
@@ -116,15 +116,13 @@ def in_vlan(vlan: bytes) -> Match:
     """Frames in a VLAN; if it is empty, those that are in none: without a tag, or with one that
     only carries a priority."""
     if vlan:
-        number = int.from_bytes(vlan, "big")
-        return (exact(VLAN_VID, _VLAN_PRESENT | number),)
+        return (exact(VLAN_VID, _VLAN_PRESENT | number_of(vlan)),)
     return ((VLAN_VID, bytes(2), _VLAN_IDENTIFIER.to_bytes(2, "big")),)
 
 
 def vlan_in(values: dict[Field, bytes]) -> bytes:
     """The VLAN of a match; empty without one."""
-    number = int.from_bytes(values[VLAN_VID], "big") & _VLAN_IDENTIFIER
-    return number.to_bytes(2, "big") if number else b""
+    return vlan_numbered(number_of(values[VLAN_VID]) & _VLAN_IDENTIFIER)
 
 
 def pack_match(match: Match) -> bytes:
@@ -313,7 +311,7 @@ def push_vlan(vlan: bytes) -> bytes:
 
 def set_vlan(vlan: bytes) -> bytes:
     """The action that puts a frame that has a tag into a VLAN."""
-    vid = _VLAN_PRESENT | int.from_bytes(vlan, "big")
+    vid = _VLAN_PRESENT | number_of(vlan)
     return _SET_VLAN_VID.pack(_ACTION_SET_FIELD, _SET_VLAN_VID.size, _oxm_head(VLAN_VID), vid)
 
 
@@ -323,7 +321,7 @@ def unpack_set_vlan(actions: bytes) -> bytes:
     if len(actions) >= _SET_VLAN_VID.size:
         kind, _, head, vid = _SET_VLAN_VID.unpack_from(actions, len(actions) - _SET_VLAN_VID.size)
         if (kind, head) == (_ACTION_SET_FIELD, _oxm_head(VLAN_VID)):
-            return bytes((vid & _VLAN_IDENTIFIER).to_bytes(2, "big"))
+            return vlan_numbered(vid & _VLAN_IDENTIFIER)
     raise MalformedMessageError("no action that puts frames into a VLAN")
 
 
