@@ -1,7 +1,7 @@
 """What the core has a switch hold, entry by entry, in terms that are not OpenFlow's.
 
 An entry has a key and a value: an entry with the same key and another value replaces it.
-`southbound/switch/encoding.py` turns entries into flow entries and back, so a new kind of entry
+`southbound/switch/encoding` turns entries into flow entries and back, so a new kind of entry
 needs a class here and a pair of functions there.
 """
 

@@ -84,7 +84,10 @@ def test_frames_have_the_form_of_their_port(world: TwoVlans) -> None:
     world.arrives(frame, C)
 
 
-def test_nobody_gets_what_is_in_another_vlan(world: TwoVlans) -> None:
+@pytest.mark.parametrize("controlled_too", [True, False])
+def test_nobody_gets_what_is_in_another_vlan(world: TwoVlans, controlled_too: bool) -> None:
+    if not controlled_too:
+        assert world.controller.stop() == 0
     for in_vlan in (V10, V20):
         for dst in (B, STRANGER, ROUTER, C):
             # An access port and one that no rule names take no tags; a trunk only its own.

@@ -17,13 +17,13 @@ import pytest
 
 from controller.cli.client import Client
 from controller.ops.event_log import read_events
-from experiments.traffic.reader import PORT
 from testbed import sandbox
 from testbed.bed import Bed
 from testbed.command import run, wait_until
 from testbed.config import BedConfig
 from testbed.host import Host
 from testbed.topologies import topology_of
+from traffic import responder
 
 SERVERS, EACH = 40, 50
 CONNECTIONS = SERVERS * EACH
@@ -124,29 +124,21 @@ class Pool:
 
 @contextmanager
 def pool(client: Host, servers: Sequence[Host]) -> Iterator[Pool]:
-    pids = [word for server in servers for word in ("--pid", str(server.pid))]
-    responder = subprocess.Popen(
-        [sys.executable, "-m", "experiments.traffic.responder", "--port", str(PORT), *pids],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert responder.stdout is not None
-    assert json.loads(responder.stdout.readline())["event"] == "ready"
+    """A client's connections to these servers, until the end of the block."""
     addresses = [word for server in servers for word in ("--server", server.IP())]
     script = str(Path(__file__).with_name("pool_client.py"))
-    reader = client.popen(
-        [sys.executable, script, "--block", str(BLOCK_BYTES), "--each", str(EACH), *addresses],
-        stdin=subprocess.PIPE,
-        text=True,
-        stderr=None,
-    )
-    try:
-        yield Pool(reader)
-    finally:
-        for process in (reader, responder):
-            process.kill()
-            process.wait()
+    with responder(servers):
+        reader = client.popen(
+            [sys.executable, script, "--block", str(BLOCK_BYTES), "--each", str(EACH), *addresses],
+            stdin=subprocess.PIPE,
+            text=True,
+            stderr=None,
+        )
+        try:
+            yield Pool(reader)
+        finally:
+            reader.kill()
+            reader.wait()
 
 
 def test_incast_over_a_pool_that_was_idle_across_a_router() -> None:

@@ -42,10 +42,9 @@ class Incast:
 
 
 @contextmanager
-def incast(bed: Bed, spec: IncastSpec, names: Sequence[str] = ()) -> Iterator[Incast]:
-    """Start the reads, from these senders or from all, and end them with the block."""
-    senders = [bed.host(name) for name in names or bed.roles.senders]
-    responder = subprocess.Popen(
+def responder(senders: Sequence[Host]) -> Iterator[None]:
+    """These hosts answer reads until the end of the block."""
+    process = subprocess.Popen(
         [
             *(sys.executable, "-m", "experiments.traffic.responder", "--port", str(PORT)),
             *(word for sender in senders for word in ("--pid", str(sender.pid))),
@@ -54,23 +53,34 @@ def incast(bed: Bed, spec: IncastSpec, names: Sequence[str] = ()) -> Iterator[In
         stdout=subprocess.PIPE,
         text=True,
     )
-    assert responder.stdout is not None
-    assert json.loads(responder.stdout.readline())["event"] == "ready"
-    reader = bed.host(bed.roles.receiver).popen(
-        [
-            *(sys.executable, "-m", "experiments.traffic.reader"),
-            *("--spec", json.dumps(asdict(spec))),
-            *(word for sender in senders for word in ("--server", sender.IP())),
-        ],
-        text=True,
-        stderr=None,
-    )
     try:
-        yield Incast(reader)
+        assert process.stdout is not None
+        assert json.loads(process.stdout.readline())["event"] == "ready"
+        yield
     finally:
-        for process in (reader, responder):
-            process.kill()
-            process.wait()
+        process.kill()
+        process.wait()
+
+
+@contextmanager
+def incast(bed: Bed, spec: IncastSpec, names: Sequence[str] = ()) -> Iterator[Incast]:
+    """Start the reads, from these senders or from all, and end them with the block."""
+    senders = [bed.host(name) for name in names or bed.roles.senders]
+    with responder(senders):
+        reader = bed.host(bed.roles.receiver).popen(
+            [
+                *(sys.executable, "-m", "experiments.traffic.reader"),
+                *("--spec", json.dumps(asdict(spec))),
+                *(word for sender in senders for word in ("--server", sender.IP())),
+            ],
+            text=True,
+            stderr=None,
+        )
+        try:
+            yield Incast(reader)
+        finally:
+            reader.kill()
+            reader.wait()
 
 
 class Flood:
