@@ -132,4 +132,5 @@ class Config(Section):
             ),
             protection=self.protection.settings(),
             vlans=tuple(section.rule() for section in fabric.vlans),
+            bonds=tuple(section.rule() for section in fabric.bonds),
         )

@@ -29,7 +29,9 @@ from controller.core.hosts.forwarding import Forwarding
 from controller.core.hosts.over_budget import Offenders
 from controller.core.hosts.port_security import PortSecurity
 from controller.core.hosts.resolution import Resolver, ResolverSettings
+from controller.core.topology.bonds import Bonds
 from controller.core.topology.fabric import Fabric
+from controller.core.topology.named_ports import NamedPorts
 from controller.core.topology.rtt import RoundTrips
 from controller.core.topology.vlans import VlanRule, Vlans
 from controller.model.effects import Effect, Record
@@ -66,6 +68,7 @@ class EngineSettings:
     bandwidth: BandwidthSettings = field(default_factory=BandwidthSettings)
     protection: ProtectionSettings = field(default_factory=ProtectionSettings)
     vlans: tuple[VlanRule, ...] = ()
+    bonds: tuple[NamedPorts, ...] = ()
 
 
 class QueueReport(NamedTuple):
@@ -86,7 +89,10 @@ class Engine:
     def __init__(self, settings: EngineSettings) -> None:
         self._out: list[Effect] = []
         self._fabric = Fabric(
-            settings.link_timeout_ns, settings.control_grace_ns, Vlans(settings.vlans)
+            settings.link_timeout_ns,
+            settings.control_grace_ns,
+            Vlans(settings.vlans),
+            Bonds(settings.bonds),
         )
         self._tables = Tables(self._out.append)
         self._resolver = Resolver(self._fabric, settings.resolver, self._out.append)

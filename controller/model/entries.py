@@ -255,13 +255,46 @@ class FlowWindow:
 
 
 @dataclass(frozen=True, slots=True)
+class BondIngress:
+    """Frames with this path id (None: to groups) that enter by `port`, a member of a bond, count as
+    having entered by `member`, another one: that by which the other direction leaves."""
+
+    port: int
+    path_id: int | None
+    member: int
+
+    @property
+    def key(self) -> EntryKey:
+        return EntryKey("bond-ingress", (self.port, self.path_id))
+
+
+@dataclass(frozen=True, slots=True)
+class BondEgress:
+    """Frames with this path id to the hosts of the bond of `port` leave by `member`; if `by_vlan`,
+    only those in its VLANs, in the form that they have there.
+
+    If `path_id` is None, it is for all path ids that have no entry of their own.
+    """
+
+    port: int
+    path_id: int | None
+    member: int
+    by_vlan: bool = False
+
+    @property
+    def key(self) -> EntryKey:
+        return EntryKey("bond-egress", (self.port, self.path_id))
+
+
+@dataclass(frozen=True, slots=True)
 class Forward:
     """Frames to `mac`, a host of this switch, leave by `port`; if `by_vlan`, only those in its
-    VLANs, in the form that they have there."""
+    VLANs, in the form that they have there; if `by_bond`, by BondEgress."""
 
     mac: bytes
     port: int
     by_vlan: bool = False
+    by_bond: bool = False
 
     @property
     def key(self) -> EntryKey:
@@ -348,6 +381,8 @@ Entry = (
     | HostWindow
     | PortWindow
     | FlowWindow
+    | BondIngress
+    | BondEgress
     | Forward
     | ForwardVia
     | NextHop

@@ -40,13 +40,15 @@ class PortId(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """A switch's own description of one of its ports; a speed of 0 is not known."""
+    """A switch's own description of one of its ports; a speed of 0 is not known. One that is up but
+    not `live` carries nothing: with LACP, its other end does not take part."""
 
     number: int
     name: str
     mac: bytes
     up: bool
     speed_bps: int = 0
+    live: bool = True
 
 
 class FlowClass(Enum):

@@ -127,6 +127,24 @@ class DummyOvs:
                 *(f"ofport_request={number}", f"options:{stream}"),
             )
 
+    def add_bond(
+        self, bridges: tuple[str, str], links: tuple[tuple[str, str], ...], number: int
+    ) -> None:
+        """Links between two bridges that are a bond at either end, with LACP."""
+        for end, (bridge, stream) in enumerate(zip(bridges, ("pstream=p", "stream="), strict=True)):
+            words = [
+                *("add-bond", bridge, f"bond-{bridge}", *(link[end] for link in links)),
+                *("bond_mode=balance-tcp", "lacp=active", "other_config:lacp-time=fast"),
+            ]
+            for n, link in enumerate(links):
+                socket = self._directory / f"{'-'.join(link)}.sock"
+                words += (
+                    *("--", "set", "interface", link[end], "type=dummy"),
+                    *(f"ofport_request={number + n}", f"options:{stream}unix:{socket}"),
+                    f"options:tx_pcap={self._pcap(link[end])}",
+                )
+            self.vsctl(*words)
+
     def inject(self, port: str, *frames: bytes) -> None:
         """The frames enter the switch by this port, one right after the other."""
         self.appctl("netdev-dummy/receive", port, *(frame.hex() for frame in frames))

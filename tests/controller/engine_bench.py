@@ -19,6 +19,7 @@ from controller.core.flows.connections import ConnectionSettings
 from controller.core.flows.policy import Rule
 from controller.core.hosts.resolution import ResolverSettings
 from controller.core.topology.fabric import PORT_GRACE_NS
+from controller.core.topology.named_ports import NamedPorts
 from controller.core.topology.vlans import VlanRule
 from controller.model.effects import (
     Effect,
@@ -68,6 +69,7 @@ def make_engine(
     protection: ProtectionSettings | None = None,
     resolver: ResolverSettings | None = None,
     vlans: tuple[VlanRule, ...] = (),
+    bonds: tuple[NamedPorts, ...] = (),
 ) -> Engine:
     usual = SDTCP_CONNECTIONS if scheme is Scheme.SDTCP else CONNECTIONS
     return Engine(
@@ -83,6 +85,7 @@ def make_engine(
             protection=protection or ProtectionSettings(),
             resolver=resolver or ResolverSettings(),
             vlans=vlans,
+            bonds=bonds,
         )
     )
 
@@ -98,6 +101,7 @@ class EngineBench:
     n_registers: int = REGISTERS
     queue: EgressQueue | None = QUEUE
     keeps_accounts: bool = False
+    has_meters: bool = False
     now_ns: int = 100 * SECOND
     places: dict[Host, PortId] = field(default_factory=dict)
     held: dict[int, dict[EntryKey, Entry]] = field(default_factory=dict)
@@ -148,6 +152,7 @@ class EngineBench:
                     *(self.n_registers, self.keeps_accounts),
                     tells_queues=True,
                     repeats_notices=True,
+                    has_meters=self.has_meters,
                 ),
                 survivors,
                 self.now_ns,

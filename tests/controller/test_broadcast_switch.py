@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from controller.southbound.switch.pipeline import Table
 from dummy_ovs import Controller, DummyOvs, controlled, free_endpoint, wait_for
 from packets import Host, arp, ethernet, ipv4
 from test_real_switch import CONFIG, read_events, stock_prefix
@@ -15,6 +16,7 @@ H1, H2, H3 = Host(1), Host(2), Host(3)
 PORTS = {H1: "p1", H2: "p2", H3: "p3"}
 BROADCAST, ALL_HOSTS = b"\xff" * 6, bytes.fromhex("01005e000001")
 RATE = 50
+FROM_HOSTS, FROM_LINKS = (f"table={Table.FLOOD.value}, priority={n}" for n in (100, 350))
 
 
 def to_group(src: Host, mark: int, group: bytes = BROADCAST) -> bytes:
@@ -58,13 +60,13 @@ class Ring:
 
     def flooding(self) -> bool:
         """Whether every switch floods: over two links in all, and from its host."""
-        of_links = [flow for flow in self.entries() if "table=8, priority=350" in flow]
-        of_hosts = [flow for flow in self.entries() if "table=8, priority=100" in flow]
+        of_links = [flow for flow in self.entries() if FROM_LINKS in flow]
+        of_hosts = [flow for flow in self.entries() if FROM_HOSTS in flow]
         return len(of_links) == 4 and len(of_hosts) == 3 and all("meter" in f for f in of_hosts)
 
     def entries(self) -> list[str]:
         """Where frames to groups may come from, and where they go."""
-        wanted = "table=8, priority=100", "table=8, priority=350", "table=9"
+        wanted = FROM_HOSTS, FROM_LINKS, f"table={Table.FLOOD_OUT.value}, "
         flows = (flow for n in (1, 2, 3) for flow in self.switch.flows(f"s{n}"))
         return sorted(flow for flow in flows if any(one in flow for one in wanted))
 

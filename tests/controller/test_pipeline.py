@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from controller.model.entries import (
     AssignPathIds,
+    BondEgress,
+    BondIngress,
     ControllerAnswers,
     Entry,
     Exempt,
@@ -101,6 +103,9 @@ entries: st.SearchStrategy[Entry] = st.one_of(
     st.builds(PortWindow, ports, registers),
     st.builds(FlowWindow, ports, keys, registers, scales),
     st.builds(Forward, macs, ports, st.booleans()),
+    st.builds(Forward, macs, ports, by_bond=st.just(True)),
+    st.builds(BondIngress, ports, path_ids, u16),
+    st.builds(BondEgress, ports, path_ids, ports, st.booleans()),
     st.builds(ForwardVia, macs, datapath_ids),
     st.builds(NextHop, datapath_ids, path_ids, ports),
     st.builds(ProtectedHop, datapath_ids, st.integers(1, 0xFEFF)),
@@ -196,7 +201,7 @@ class TestLayout:
             if table in (Table.FORWARD, Table.FLOOD):
                 assert last.actions == match.output(match.CONTROLLER)
             else:
-                ends = table in (Table.EGRESS, Table.PATH, Table.FLOOD, Table.FLOOD_OUT)
+                ends = table >= Table.BOND_OUT
                 assert last.goto == (None if ends else table + 1)
 
     def test_tcp_is_copied_never_diverted(self) -> None:

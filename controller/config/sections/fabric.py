@@ -5,6 +5,7 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from controller.config.fields import Mac, Rate, Rtt, Section, Size, SwitchId, Time
+from controller.core.topology.named_ports import NamedPorts
 from controller.core.topology.vlans import Membership, VlanRule
 from controller.model.vlans import MAX_VLAN, vlan_numbered
 
@@ -57,6 +58,16 @@ class VlanSection(Section):
             frozenset(map(vlan_numbered, self.trunk)), vlan_numbered(untagged or 0)
         )
         return VlanRule(self.switch, self.ports, membership)
+
+
+class BondSection(Section):
+    """Ports of one switch that lead to the same hosts."""
+
+    switch: SwitchId | None = None
+    ports: tuple[int | str, ...] = Field(min_length=1)
+
+    def rule(self) -> NamedPorts:
+        return NamedPorts(self.switch, self.ports)
 
 
 class FabricSection(Section):
@@ -125,6 +136,13 @@ class FabricSection(Section):
             "names), and access: VLAN, or trunk: [VLAN, ...] and native: VLAN; the first that "
             "names a port decides, and ports that none names carry frames without tags only. "
             "Without any, every port carries every VLAN"
+        ),
+    )
+    bonds: tuple[BondSection, ...] = Field(
+        default=(),
+        description=(
+            "which ports lead to the same hosts: switch (left out: on each switch the ports that "
+            "it names are one bond), and ports (numbers or patterns of names)"
         ),
     )
     queues: tuple[QueueSection, ...] = Field(

@@ -414,8 +414,9 @@ class Bandwidth:
             except UnknownPathError:
                 continue
             entry = Steer(src, dst, path_id, ends.vlan)
-            # The last port is that of the host.
-            steering.update((port.switch, entry) for port in path[:-1])
+            # The last port is that of the host; if it is of a bond, the path id chooses it.
+            hops = path if self._fabric.bonds.bond(path[-1]) else path[:-1]
+            steering.update((port.switch, entry) for port in hops)
         return steering
 
     def path(self, src: bytes, dst: bytes) -> PathBandwidth:
@@ -446,7 +447,10 @@ class Bandwidth:
         if path_id is None:
             path_id = self._best_path_id(src, dst)
         ends = self._ends(src, dst)
-        links: tuple[PathLink, ...] = (Uplink(ends.src.port), *self._path(ends, path_id))
+        links: tuple[PathLink, ...] = self._path(ends, path_id)
+        if self._fabric.bonds.bond(ends.src.port) is None:
+            # Which of several links a host will send by, nobody knows.
+            links = (Uplink(ends.src.port), *links)
         return tuple(link for link in links if self._capacity(_port_of(link)) is not None)
 
     def _path(self, ends: _Ends, path_id: int) -> tuple[PortId, ...]:

@@ -7,12 +7,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 
 from controller.core.desired.tables import Tables
+from controller.core.hosts.bond_hops import BondHops
 from controller.core.hosts.resolution import Resolver
 from controller.core.topology.fabric import Fabric
 from controller.core.topology.next_hops import NextHops
 from controller.model.effects import Effect, GoOn, LinkProbe, Record, Warn
 from controller.model.entries import (
     AssignPathIds,
+    BondEgress,
     Entry,
     EntryKey,
     Forward,
@@ -48,6 +50,7 @@ class Forwarding:
         self._tables = tables
         self._emit = emit
         self._next_hops = NextHops(fabric, tables)
+        self._bond_hops = BondHops(fabric, tables)
         self._provisioned: set[int] = set()
         self._link_entries: set[PortId] = set()
         self._vlan_entries: dict[PortId, set[EntryKey]] = {}
@@ -61,7 +64,7 @@ class Forwarding:
         fabric.connect(switch, ports, now_ns)
         for entry in entries:
             if isinstance(entry, LinkPort):
-                if fabric.membership(PortId(switch, entry.port)) is None:
+                if not fabric.is_for_hosts(PortId(switch, entry.port)):
                     fabric.presume_link(PortId(switch, entry.port), now_ns)
             elif isinstance(entry, AssignPathIds):
                 fabric.multipath = True
@@ -75,7 +78,7 @@ class Forwarding:
         windows = [entry for entry in entries if isinstance(entry, HostWindow)]
         at_port = Counter(entry.port for entry in windows)
         for entry in windows:
-            port_id, tags = PortId(switch, entry.port), tag(entry.vlan)
+            port_id, tags = fabric.place(PortId(switch, entry.port)), tag(entry.vlan)
             hosts = fabric.hosts_at(port_id)
             if (
                 len(hosts) == 1
@@ -92,7 +95,10 @@ class Forwarding:
         for kind in (VlanFilter, VlanPort, TaggedIngress, UntaggedIngress, VlanEgress):
             self._tables.sweep(switch, kind)
         by_vlan = bool(fabric.vlans)
-        self._tables.sweep(switch, Forward, lambda entry: entry.by_vlan != by_vlan)
+        self._tables.sweep(
+            switch, Forward, lambda entry: entry.by_vlan != by_vlan and not entry.by_bond
+        )
+        self._tables.sweep(switch, BondEgress, lambda entry: entry.by_vlan != by_vlan)
         self._probe(PortId(switch, port.number) for port in ports)
 
     def probe(self) -> None:
@@ -107,7 +113,7 @@ class Forwarding:
 
     def link_seen(self, a: PortId, b: PortId, now_ns: int) -> None:
         before = list(self._fabric.hosts)
-        of_hosts = [end for end in (a, b) if self._fabric.membership(end) is not None]
+        of_hosts = [end for end in (a, b) if self._fabric.is_for_hosts(end)]
         if of_hosts:
             if self._fabric.refuse_link(a, b):
                 self._report_lost(before)
@@ -118,8 +124,9 @@ class Forwarding:
 
     def _warn_of_link(self, port_id: PortId) -> None:
         """A port for hosts leads to a switch: as a link it would carry all VLANs."""
+        setting = "fabric.bonds" if self._fabric.bonds.bond(port_id) else "fabric.vlans"
         text = (
-            f"port {port_id.port} leads to another switch, but fabric.vlans names it as one for "
+            f"port {port_id.port} leads to another switch, but {setting} names it as one for "
             "hosts: it is not used"
         )
         self._emit(Warn(port_id.switch, text))
@@ -160,7 +167,9 @@ class Forwarding:
         changed = fabric.take_changed_hosts()
         same_links = self._installed_version == fabric.version
         same_switches = tables.n_switches == len(self._provisioned)
+        unused = self._bond_hops.install()
         if same_links and not changed and same_switches and not self._next_hops.pending:
+            self._remove(unused)
             return changed
         if not same_links:
             self._installed_version = fabric.version
@@ -175,9 +184,14 @@ class Forwarding:
             self._provisioned |= new
             for mac in fabric.hosts:
                 self._install_host(mac, new)
+        self._remove(unused)
         if moved:
             changed |= {host.mac for host in fabric.hosts.values() if host.port.switch in moved}
         return changed
+
+    def _remove(self, entries: Iterable[tuple[int, EntryKey]]) -> None:
+        for switch, key in entries:
+            self._tables.remove(switch, key)
 
     def _install_host(self, mac: bytes, switches: Iterable[int]) -> None:
         host = self._fabric.hosts.get(mac)
@@ -185,7 +199,9 @@ class Forwarding:
             if host is None:
                 self._tables.remove(switch, forward_key(mac))
             elif host.port.switch == switch:
-                self._tables.put(switch, Forward(mac, host.port.port, bool(self._fabric.vlans)))
+                by_bond = self._fabric.bonds.bond(host.port) is not None
+                by_vlan = bool(self._fabric.vlans) and not by_bond
+                self._tables.put(switch, Forward(mac, host.port.port, by_vlan, by_bond))
             else:
                 self._tables.put(switch, ForwardVia(mac, host.port.switch))
 

@@ -190,8 +190,10 @@ class PortSecurity:
             del self._searched_ns[port_id]
 
     def _is(self, bound: BoundHost, port_id: PortId) -> bool:
-        port = self._fabric.port(port_id)
-        names = (port_id.port, port.name if port else None)
+        """Whether a host is bound to a port, or to another one of its bond."""
+        port, bond = self._fabric.port(port_id), self._fabric.bonds.bond(port_id)
+        ports = bond.ports.values() if bond else [port] if port else []
+        names = {name for one in ports for name in (one.number, one.name)}
         return bound.switch == port_id.switch and bound.port in names
 
     def _refuse(self, port_id: PortId, refusal: Refusal, now_ns: int) -> bool:

@@ -69,6 +69,7 @@ class Resolver:
     def learn(self, mac: bytes, port_id: PortId, now_ns: int) -> bool:
         """A host with this Ethernet address says that it is behind this edge port; returns whether
         it is."""
+        port_id = self._fabric.place(port_id)
         host = self._fabric.hosts.get(mac)
         if host is not None and host.port == port_id:
             return True
@@ -109,6 +110,7 @@ class Resolver:
         fabric = self._fabric
         if not fabric.is_edge(port_id, now_ns):
             return
+        port_id = fabric.place(port_id)
         if fabric.vlans and len(said.tags) > TAG_BYTES:
             return  # Switches look at one tag: what is behind it is in no VLAN of theirs.
         vlan = vlan_of(said.tags)
@@ -146,7 +148,7 @@ class Resolver:
         if port is not None and dst_mac == port.mac:
             return  # An answer to a probe, which bears the port's address.
         if self._fabric.is_edge(port_id, now_ns) and self.learn(src_mac, port_id, now_ns):
-            self._pass_on(port_id, dst_mac, frame, now_ns)
+            self._pass_on(self._fabric.place(port_id), dst_mac, frame, now_ns)
 
     def tend(self, now_ns: int) -> None:
         """Probe hosts that were not heard for long; forget those that do not answer."""
@@ -209,7 +211,8 @@ class Resolver:
                 self._flooding.add(source)
                 self._emit(Record("flood_limited", {"port": str(source)}))
             return
-        self._deliver((port for port in self._fabric.edge_ports(now_ns) if port != source), frame)
+        places = self._fabric.edge_places(now_ns)
+        self._deliver((port_id for port_id in places if port_id != source), frame)
 
     def _deliver(self, port_ids: Iterable[PortId], frame: bytes) -> None:
         """Send a frame out of those ports that carry its VLAN."""

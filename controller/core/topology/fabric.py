@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
+from controller.core.topology.bonds import Bonds
 from controller.core.topology.links import Link, Links
 from controller.core.topology.trees import Trees
 from controller.core.topology.vlans import Membership, Vlans
@@ -47,14 +48,22 @@ class Fabric:
     A link is *protected* if the names of both its ports match a pattern of `protect`. Paths do not
     lead over protected links: what these carry crosses the other links once more, in code.
 
+    Hosts behind a bond are at the port that stands for it (`place`), as long as any of its ports is
+    up.
+
     `multipath` is set from the time on that paths differ by path id. It stays set, because the path
     id of a connection that opened in the meantime would not be known later.
     """
 
     def __init__(
-        self, link_timeout_ns: int, control_grace_ns: int = 5 * 10**8, vlans: Vlans | None = None
+        self,
+        link_timeout_ns: int,
+        control_grace_ns: int = 5 * 10**8,
+        vlans: Vlans | None = None,
+        bonds: Bonds | None = None,
     ) -> None:
         self.vlans = vlans or Vlans()
+        self.bonds = bonds or Bonds()
         self._control_grace_ns = control_grace_ns
         self._ports: dict[PortId, _PortState] = {}
         self._connected: set[int] = set()
@@ -62,7 +71,7 @@ class Fabric:
         self._distrusted: set[int] = set()
         self._fabric_ports: set[PortId] = set()
         self._refused: set[PortId] = set()
-        self.multipath = False
+        self.multipath = bool(self.bonds)
         self._links = Links(link_timeout_ns)
         self._protected_names: tuple[str, ...] = ()
         self.hosts: dict[bytes, Host] = {}
@@ -130,10 +139,14 @@ class Fabric:
         self._count_change()
         port_id = PortId(switch, port.number)
         known = self._ports.get(port_id)
+        before = self._bonded(port_id)
+        self.bonds.set_port(switch, port)
         if not port.up:
             self._links.failed(port_id, now_ns)
             self._fabric_ports.discard(port_id)
             self._refused.discard(port_id)
+        self._follow_bond(before | self._bonded(port_id))
+        if not port.up:
             self._forget_hosts(port_id)
         settled_ns = now_ns + PORT_GRACE_NS
         if known is not None and known.port.up and port.up:
@@ -143,11 +156,28 @@ class Fabric:
 
     def remove_port(self, port_id: PortId) -> None:
         self._count_change()
+        before = self._bonded(port_id)
+        self.bonds.remove_port(port_id)
+        self._follow_bond(before)
         self._links.remove_port(port_id)
         self._forget_hosts(port_id)
         self._ports.pop(port_id, None)
         self._fabric_ports.discard(port_id)
         self._refused.discard(port_id)
+
+    def _bonded(self, port_id: PortId) -> set[PortId]:
+        """The ports of the bond of a port."""
+        bond = self.bonds.bond(port_id)
+        return {PortId(port_id.switch, port) for port in bond.ports} if bond else set()
+
+    def _follow_bond(self, ports: set[PortId]) -> None:
+        """These ports are or were in a bond that may have changed: their hosts are at the port that
+        stands for it now, and are reached by other ports."""
+        bonded = [port_id for port_id in ports if self.bonds.bond(port_id)]
+        for port_id in ports if bonded else ():
+            for host in self.hosts_at(port_id):
+                self.learn(host.mac, self.place(bonded[0]))
+                self._changed_hosts.add(host.mac)
 
     def settle(self, port_id: PortId) -> None:
         """It is known that this port leads to hosts: end its grace period."""
@@ -168,6 +198,14 @@ class Fabric:
         does not carry its VLAN."""
         state = self._ports.get(port_id)
         return self.vlans.on_wire(state.membership, tags) if state else None
+
+    def place(self, port_id: PortId) -> PortId:
+        """Where hosts behind a port are: at itself, or at the port that stands for its bond."""
+        return self.bonds.place(port_id)
+
+    def is_for_hosts(self, port_id: PortId) -> bool:
+        """Whether the operator has named a port as one for hosts: it leads to no switch."""
+        return self.membership(port_id) is not None or self.bonds.bond(port_id) is not None
 
     def connected(self) -> set[int]:
         return set(self._connected)
@@ -202,10 +240,14 @@ class Fabric:
     def edge_ports(self, now_ns: int) -> list[PortId]:
         return [port_id for port_id in self.live_ports() if self.is_edge(port_id, now_ns)]
 
+    def edge_places(self, now_ns: int) -> list[PortId]:
+        """The edge ports, of those of a bond only the one that stands for it."""
+        return [port for port in self.edge_ports(now_ns) if port == self.place(port)]
+
     def host_ports(self, now_ns: int) -> list[PortId]:
-        """The edge ports that have not led to a switch since they were down last, whatever has
+        """The edge places whose port has not led to a switch since it was down last, whatever has
         become of that link."""
-        return [port for port in self.edge_ports(now_ns) if port not in self._fabric_ports]
+        return [port for port in self.edge_places(now_ns) if port not in self._fabric_ports]
 
     # Links
 
@@ -462,7 +504,7 @@ class Fabric:
         if src is None or dst is None:
             return None
         between = self.between(src.port.switch, dst.port.switch, path_id or 0)
-        return None if between is None else (*between, dst.port)
+        return None if between is None else (*between, self.bonds.member(dst.port, path_id or 0))
 
     def between(self, src: int, dst: int, path_id: int) -> tuple[PortId, ...] | None:
         """The egress ports from switch to switch; None without a path."""

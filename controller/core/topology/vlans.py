@@ -8,8 +8,8 @@ frame has the tag of its VLAN, whatever it has on the wire of its port.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 
+from controller.core.topology.named_ports import NamedPorts
 from controller.model.values import Port
 from controller.model.vlans import TAG_BYTES, outer_vlan_of
 
@@ -36,19 +36,10 @@ class Membership:
 
 
 @dataclass(frozen=True, slots=True)
-class VlanRule:
-    """The ports of a switch (None: of all) whose name fits one of these patterns, or whose number
-    is among them."""
+class VlanRule(NamedPorts):
+    """The VLANs of some ports."""
 
-    switch: int | None
-    ports: tuple[int | str, ...]
     membership: Membership
-
-    def fits(self, switch: int, port: Port) -> bool:
-        return self.switch in (None, switch) and any(
-            one == port.number if isinstance(one, int) else fnmatchcase(port.name, one)
-            for one in self.ports
-        )
 
 
 class Vlans:

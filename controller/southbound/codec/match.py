@@ -40,7 +40,6 @@ _NICIRA = 0x2320
 _NXAST_REG_LOAD, _NXAST_MULTIPATH, _NXAST_FIN_TIMEOUT, _NXAST_CONTROLLER2 = 7, 10, 19, 37
 _NXAST_BUNDLE_LOAD, _NXAST_RESUBMIT_TABLE, _NXAST_OUTPUT_REG = 13, 14, 15
 _BY_ETH_SRC = _ACTIVE_BACKUP = 0
-_NXM_OF_IN_PORT = 2
 _SAME_IN_PORT = 0xFFF8
 _PROPERTY_MAX_LEN, _PROPERTY_METER_ID = 0, 5
 _HASH_SYMMETRIC_L3L4_UDP = 3
@@ -76,6 +75,8 @@ ICMPV6_TYPE = Field(0x8000, 29, 1)
 # Nicira's registers, which Open vSwitch knows beside those of OpenFlow 1.5.
 REG0 = Field(0x0001, 0, 4)
 REG1 = Field(0x0001, 1, 4)
+# The port as Open vSwitch's own actions know it; what it is set to, later tables match.
+NXM_IN_PORT = Field(0x0000, 0, 2)
 # ONF EXT-109: OpenFlow 1.3 has TCP flags as an experimenter field only.
 TCP_FLAGS = Field(0xFFFF, 42, 2, bytes.fromhex("4f4e4600"))
 
@@ -273,7 +274,7 @@ def load_if_live(field: Field, port: int) -> bytes:
     0xffff. Raises struct.error if the number of the port has more than 16 bits."""
     return _BUNDLE_LOAD.pack(
         *(_ACTION_EXPERIMENTER, _BUNDLE_LOAD.size, _NICIRA, _NXAST_BUNDLE_LOAD),
-        *(_ACTIVE_BACKUP, _BY_ETH_SRC, 0, _NXM_OF_IN_PORT, 1),
+        *(_ACTIVE_BACKUP, _BY_ETH_SRC, 0, _oxm_head(NXM_IN_PORT), 1),
         *(8 * field.length - 1, _oxm_head(field), port),
     )
 

@@ -35,6 +35,7 @@ ALL_TABLES = 0xFF
 SEND_FLOW_REMOVED = 1 << 0
 REASON_IDLE_TIMEOUT = 0
 PORT_DELETED = 1
+PORT_LIVE = 4
 
 ERROR_BAD_REQUEST = 1
 
@@ -368,8 +369,8 @@ def unpack_port_status(message: bytes) -> tuple[int, Port]:
     number, mac, name, config, state, speed_kbps = _PORT.unpack_from(message, 16)
     # OFPPC_PORT_DOWN and OFPPS_LINK_DOWN are both bit 0.
     text = name.rstrip(b"\0").decode(errors="replace")
-    up = not (config | state) & 1
-    return message[8], Port(number, text, mac, up, speed_kbps * 1000)
+    up, live = not (config | state) & 1, bool(state & PORT_LIVE)
+    return message[8], Port(number, text, mac, up, speed_kbps * 1000, live)
 
 
 def unpack_error(message: bytes) -> Error:

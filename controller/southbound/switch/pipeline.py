@@ -3,22 +3,25 @@
     0 vlan      where ports carry some VLANs only, a frame gets the tag of its VLAN, or goes nowhere
     1 path id   where paths differ by connection, register 0 becomes the frame's path id: a hash, or
                 for datagrams between two hosts what the controller has chosen
-    2 edge      link discovery goes up, as do ARP and neighbour discovery for a group; SYN, FIN and
+    2 bond in   what enters by one member of a bond counts as having entered by the member that the
+                other direction leaves by
+    3 edge      link discovery goes up, as do ARP and neighbour discovery for a group; SYN, FIN and
                 RST, ARP and neighbour discovery for one host are copied up where they enter the
                 fabric
-    3 count     one entry per flow whose bytes are counted; of services with dormant connections,
+    4 count     one entry per flow whose bytes are counted; of services with dormant connections,
                 what is pushed and not counted is copied up
-    4 regulate  the windows in segments that enter by a port are held to the port's registers,
+    5 regulate  the windows in segments that enter by a port are held to the port's registers,
                 but for those of connections that the operator has exempted
-    5 forward   by destination: out of a port, or to the port or switch in the metadata; others go
-                up, and on to table 8
-    6 egress    where ports carry some VLANs only: out of the port in the metadata if it carries
+    6 forward   by destination: out of a port, or to the port, bond or switch in the metadata;
+                others go up, and on to table 10
+    7 bond out  by the member of the bond in the metadata that the path id belongs to
+    8 egress    where ports carry some VLANs only: out of the port in the metadata if it carries
                 the frame's, with or without the tag
-    7 path      to another switch: TCP over a protected link if there is one that is up and in use,
+    9 path      to another switch: TCP over a protected link if there is one that is up and in use,
                 all else by path id; to one that cannot be reached, nowhere
-    8 flood     frames to groups, from where they may come; from hosts through a meter; from
+    10 flood    frames to groups, from where they may come; from hosts through a meter; from
                 elsewhere they go up. What the controller sees to goes no further while it is there
-    9 flood out to all other ports that have their VLAN, and links of the tree
+    11 flood out to all other ports that have their VLAN, and links of the tree
 
 Every entry has a cookie that says that it is Weir's, of which layout and what for. The entries that
 the core wants in these tables, with their priorities, are in `encoding`.
@@ -64,14 +67,16 @@ COOKIE_MASK = 0xFFFFFFFF << 32
 class Table(IntEnum):
     VLAN = 0
     PATH_ID = 1
-    EDGE = 2
-    COUNT = 3
-    REGULATE = 4
-    FORWARD = 5
-    EGRESS = 6
-    PATH = 7
-    FLOOD = 8
-    FLOOD_OUT = 9
+    BOND_IN = 2
+    EDGE = 3
+    COUNT = 4
+    REGULATE = 5
+    FORWARD = 6
+    BOND_OUT = 7
+    EGRESS = 8
+    PATH = 9
+    FLOOD = 10
+    FLOOD_OUT = 11
 
 
 class Kind(IntEnum):
@@ -100,6 +105,8 @@ class Kind(IntEnum):
     CONTROLLER_ANSWERS = 20
     FLOOD_FROM = 21
     FLOOD_TO = 22
+    BOND_INGRESS = 23
+    BOND_EGRESS = 24
     BUDGET = 32
 
 
@@ -164,7 +171,8 @@ STATIC: tuple[FlowEntry, ...] = (
     # Between neighbours, and without a tag on any port (IEEE 802.1Q table 8-1).
     _static(Table.VLAN, 400, (exact(ETH_TYPE, ETH_LLDP),), goto=Table.EDGE),
     _static(Table.VLAN, 0, (), goto=Table.PATH_ID),
-    _static(Table.PATH_ID, 0, (), goto=Table.EDGE),
+    _static(Table.PATH_ID, 0, (), goto=Table.BOND_IN),
+    _static(Table.BOND_IN, 0, (), goto=Table.EDGE),
     _static(
         *(Table.EDGE, 400, (exact(ETH_TYPE, ETH_LLDP),), output(CONTROLLER)),
         packets=PacketClass.DISCOVERY,
@@ -208,6 +216,7 @@ STATIC: tuple[FlowEntry, ...] = (
     ),
     _static(Table.FORWARD, 150, (TO_A_GROUP,), goto=Table.FLOOD),
     _static(Table.FORWARD, 0, (), output(CONTROLLER), Table.FLOOD),
+    _static(Table.BOND_OUT, 0, ()),
     _static(Table.EGRESS, 10, in_vlan(b""), output_to(METADATA)),
     _static(Table.EGRESS, 0, ()),
     _static(Table.PATH, 0, ()),

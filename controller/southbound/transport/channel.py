@@ -30,6 +30,7 @@ from controller.model.values import Port, datapath_id
 from controller.ops.logs import about
 from controller.southbound.codec.openflow import (
     HEADER,
+    PORT_LIVE,
     VERSION,
     Type,
     is_of_handshake,
@@ -172,6 +173,7 @@ class Channel(Datapath):
                 bytes.fromhex(port.hw_addr.replace(":", "")),
                 not (port.config | port.state) & 1,
                 port.curr_speed * 1000,
+                bool(port.state & PORT_LIVE),
             )
             for port in self.ports.values()
         ]

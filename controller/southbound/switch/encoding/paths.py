@@ -66,7 +66,7 @@ def _decode_link_port(found: Found) -> LinkPort:
 
 def _encode_path_ids(_: AssignPathIds) -> FlowEntries:
     actions = load(REG0, PATH_ID_BITS, 1, 1) + multipath(REG0, PATH_ID_BITS)
-    return (FlowEntry(Table.PATH_ID, 100, cookie_of(Kind.PATH_IDS), (), actions, Table.EDGE),)
+    return (FlowEntry(Table.PATH_ID, 100, cookie_of(Kind.PATH_IDS), (), actions, Table.BOND_IN),)
 
 
 def _decode_path_ids(_: Found) -> AssignPathIds:
@@ -80,7 +80,7 @@ def _encode_steer(entry: Steer) -> FlowEntries:
         *(exact(src, entry.src), exact(dst, entry.dst)),
     )
     actions = load(REG0, 0, PATH_ID_BITS + 1, HAS_PATH_ID | entry.path_id)
-    return (FlowEntry(Table.PATH_ID, 200, cookie_of(Kind.STEER), match, actions, Table.EDGE),)
+    return (FlowEntry(Table.PATH_ID, 200, cookie_of(Kind.STEER), match, actions, Table.BOND_IN),)
 
 
 def _decode_steer(found: Found) -> Steer:
@@ -93,17 +93,17 @@ def _decode_steer(found: Found) -> Steer:
 
 def _encode_forward(entry: Forward) -> FlowEntries:
     match, cookie = (exact(ETH_DST, entry.mac),), cookie_of(Kind.FORWARD)
-    if entry.by_vlan:
-        return (
-            FlowEntry(Table.FORWARD, 100, cookie, match, goto=Table.EGRESS, metadata=entry.port),
-        )
+    if entry.by_vlan or entry.by_bond:
+        goto = Table.BOND_OUT if entry.by_bond else Table.EGRESS
+        return (FlowEntry(Table.FORWARD, 100, cookie, match, goto=goto, metadata=entry.port),)
     return (FlowEntry(Table.FORWARD, 100, cookie, match, output(entry.port)),)
 
 
 def _decode_forward(found: Found) -> Forward:
     mac, port = found.values[ETH_DST], found.instructions.metadata
     if port is not None:
-        return Forward(mac, port, by_vlan=True)
+        by_bond = found.instructions.goto == Table.BOND_OUT
+        return Forward(mac, port, by_vlan=not by_bond, by_bond=by_bond)
     return Forward(mac, unpack_output(found.instructions.actions))
 
 

@@ -1,0 +1,114 @@
+"""Bonds: ports of one switch that lead to the same hosts over several cables (IEEE 802.1AX).
+
+To the fabric a bond is one place. A connection's frames to its hosts leave by the member that its
+path id belongs to, so each member is an egress port with a queue and connections of its own. Hosts
+spread what they send by a rule of their own: the switch counts it as having entered by the member
+that the other direction leaves by (`BondIngress`), so that paths stay symmetric.
+
+Parallel links between switches are no bonds: `trees` spreads path ids over them.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from controller.core.topology.named_ports import NamedPorts
+from controller.model.values import N_PATH_IDS, Port, PortId
+
+_Key = tuple[int, int]  # A switch, and the number of a rule.
+
+
+@dataclass(slots=True)
+class Bond:
+    """The ports that are there, and in order those that carry frames. `place` is the one that
+    stands for all; None as long as none of them has been up."""
+
+    ports: dict[int, Port] = field(default_factory=dict)
+    usable: tuple[int, ...] = ()
+    place: int | None = None
+
+    def member(self, path_id: int) -> int | None:
+        """The port that frames with a path id leave by; None if there is none.
+
+        Path ids are dealt to the ports in turn. Those of a port that is down are dealt to the
+        others, and no other path id moves.
+        """
+        if not self.usable:
+            return None
+        turn, place = divmod(path_id, len(self.ports))
+        home = sorted(self.ports)[place]
+        return home if home in self.usable else self.usable[turn % len(self.usable)]
+
+    def members(self) -> list[int]:
+        """The port of each path id; empty if there is none."""
+        found = (self.member(path_id) for path_id in range(N_PATH_IDS))
+        return [port for port in found if port is not None]
+
+
+class Bonds:
+    """The bonds of all switches, by rules; on each switch that has ports of its, a rule makes one
+    bond. `version` rises when a bond has other ports."""
+
+    def __init__(self, rules: Iterable[NamedPorts] = ()) -> None:
+        self._rules = tuple(rules)
+        self._bonds: dict[_Key, Bond] = {}
+        self._key_of: dict[PortId, _Key] = {}
+        self.version = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._rules)
+
+    def bond(self, port_id: PortId) -> Bond | None:
+        """The bond that a port is a member of."""
+        key = self._key_of.get(port_id)
+        return None if key is None else self._bonds[key]
+
+    @property
+    def all(self) -> list[tuple[int, Bond]]:
+        """All bonds, each with its switch."""
+        return [(switch, bond) for (switch, _), bond in sorted(self._bonds.items())]
+
+    def set_port(self, switch: int, port: Port) -> None:
+        """Add a port or update its description, by which it may be in another bond or in none."""
+        port_id = PortId(switch, port.number)
+        named = (number for number, rule in enumerate(self._rules) if rule.fits(switch, port))
+        number = next(named, None)
+        if self._key_of.get(port_id) != (switch, number):
+            self.remove_port(port_id)
+        if number is not None:
+            key = self._key_of[port_id] = switch, number
+            bond = self._bonds.setdefault(key, Bond())
+            bond.ports[port.number] = port
+            self._update(bond)
+
+    def remove_port(self, port_id: PortId) -> None:
+        key = self._key_of.pop(port_id, None)
+        if key is not None:
+            bond = self._bonds[key]
+            del bond.ports[port_id.port]
+            if bond.ports:
+                self._update(bond)
+            else:
+                del self._bonds[key]
+                self.version += 1
+
+    def place(self, port_id: PortId) -> PortId:
+        """Where hosts behind a port are: at the port that stands for its bond, or at itself."""
+        bond = self.bond(port_id)
+        if bond is None or bond.place is None:
+            return port_id
+        return PortId(port_id.switch, bond.place)
+
+    def member(self, port_id: PortId, path_id: int) -> PortId:
+        """The port that frames with a path id to the hosts behind a port leave by."""
+        bond = self.bond(port_id)
+        member = bond.member(path_id) if bond else None
+        return port_id if member is None else PortId(port_id.switch, member)
+
+    def _update(self, bond: Bond) -> None:
+        """Of the ports that are up, those carry frames that their switch says are live: with LACP,
+        those on which the other end takes part. A switch that says it of none does not tell."""
+        up = sorted(number for number, port in bond.ports.items() if port.up)
+        bond.usable = tuple(number for number in up if bond.ports[number].live) or tuple(up)
+        if bond.usable and bond.place not in bond.usable:
+            bond.place = bond.usable[0]
+        self.version += 1
