@@ -120,8 +120,11 @@ def _leads_to(row: Row) -> str:
     if not row["up"]:
         return "down"
     if row["peer"]:
-        return f"to {row['peer']}"
-    return f"{row['hosts']} hosts" if row["hosts"] != 1 else "1 host"
+        where = f"to {row['peer']}{' by tunnel' if row['tunnel'] else ''}"
+    else:
+        where = f"{row['hosts']} hosts" if row["hosts"] != 1 else "1 host"
+    bond = f"bond {'+'.join(map(str, row['bond']))}" if row["bond"] else ""
+    return ", ".join(filter(None, (where, bond, *row["tunnels"])))
 
 
 def _end(side: str) -> Callable[[Row], str]:

@@ -23,6 +23,7 @@ from controller.core.flows.connections import Connections, ConnectionSettings
 from controller.core.flows.flow_table import GlobalFlowTable
 from controller.core.flows.policy import Policy, Rule
 from controller.core.flows.relearning import Relearning
+from controller.core.flows.tunnels import TunnelReading, Tunnels
 from controller.core.hosts.broadcast import Broadcast
 from controller.core.hosts.edge_filter import EdgeFilter
 from controller.core.hosts.forwarding import Forwarding
@@ -104,7 +105,7 @@ class Engine:
             settings.limits,
             self._tables,
             self._out.append,
-            self._fabric.may_protect,
+            lambda port: self._fabric.may_protect(port) or self._fabric.is_tunnel(port),
         )
         self._enforcer = Enforcer(self._tables, self._regulation.registers, self._fabric.is_inside)
         self._policies = settings.policies
@@ -127,6 +128,7 @@ class Engine:
         )
         self._audits = Audits(settings.audit_interval_ns, self._tables, self._out.append)
         self.offenders = Offenders(self._fabric, self._out.append)
+        self.tunnels = Tunnels(self._tables, self._out.append)
         self._edge_filter = EdgeFilter(self._fabric, self._resolver)
         self.estimation = Estimation(
             settings.bandwidth,
@@ -237,6 +239,7 @@ class Engine:
         self._tables.connect(switch, entries)
         self._audits.connect(switch, now_ns)
         self._forwarding.connect(switch, ports, entries, now_ns)
+        self.tunnels.connect(switch, [port.number for port in ports], now_ns)
         self._broadcast.connect(switch, entries, now_ns, metered=features.has_meters)
         for entry in entries:
             if isinstance(entry, ProtectedHop) and not is_known:
@@ -270,12 +273,14 @@ class Engine:
         self.estimation.forget_switch(switch)
         self._connections.switch_down(switch, now_ns)
         self._relearning.disconnected(switch)
+        self.tunnels.disconnect(switch)
         self._gone_at[switch] = now_ns + self._switch_grace_ns
         return self._finish(now_ns)
 
     def port_changed(self, switch: int, port: Port, now_ns: int) -> list[Effect]:
         self._forwarding.set_port(switch, port, now_ns)
         self._broadcast.port_changed(PortId(switch, port.number))
+        self.tunnels.port_there(PortId(switch, port.number))
         self._regulation.set_port(switch, port, now_ns)
         return self._finish(now_ns)
 
@@ -285,9 +290,14 @@ class Engine:
         self._leave_port(port_id, now_ns)
         return self._finish(now_ns)
 
-    def link_seen(self, a: PortId, b: PortId, sent_ns: int, now_ns: int) -> list[Effect]:
-        """A discovery frame that left by `a` at `sent_ns` came in by `b`. An old one is ignored."""
+    def link_seen(
+        self, a: PortId, b: PortId, sent_ns: int, now_ns: int, *, by_tunnel: bool = False
+    ) -> list[Effect]:
+        """A discovery frame that left by `a` at `sent_ns` came in by `b`, the end of a tunnel if
+        `by_tunnel`. An old one is ignored."""
         if 0 <= now_ns - sent_ns <= self._link_timeout_ns:
+            if by_tunnel:
+                self._fabric.ends_tunnel(b)
             self._forwarding.link_seen(a, b, now_ns)
             self._regulation.link_seen(a, b, now_ns)
         elif b not in self._replaying:
@@ -378,6 +388,13 @@ class Engine:
         """The counters of some of a switch's ports, the last ones unless `more` come."""
         self.estimation.ports_counted(switch, counted, more, now_ns)
         return self._finish(now_ns)
+
+    def tunnels_counted(
+        self, switch: int, readings: Iterable[TunnelReading], now_ns: int
+    ) -> list[Effect]:
+        """Some of a switch's counters of what comes in within tunnels."""
+        self.tunnels.counted(switch, readings, now_ns)
+        return []
 
     def control_timed(self, switch: int, sent_ns: int, now_ns: int) -> list[Effect]:
         """A switch has answered the question of `sent_ns`."""
@@ -519,6 +536,7 @@ class Engine:
         """Ask the switches for the state of their egress queues, and time their answers."""
         for switch in self._fabric.connected():
             self._regulation.look(switch, now_ns)
+        self.tunnels.look(now_ns)
         return self._finish(now_ns)
 
     def read_port_counters(self, now_ns: int) -> list[Effect]:
@@ -556,6 +574,7 @@ class Engine:
     def _leave_port(self, port_id: PortId, now_ns: int) -> None:
         """A port is gone: stop its regulation, and remove entries that name its registers."""
         self._replaying.discard(port_id)
+        self.tunnels.port_gone(port_id)
         self.estimation.forget_port(port_id)
         self._regulation.remove_port(port_id, now_ns)
         self._enforcer.remove_port(port_id)

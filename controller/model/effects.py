@@ -131,6 +131,13 @@ class ReadPorts:
 
 
 @dataclass(frozen=True, slots=True)
+class ReadTunnels:
+    """Ask a switch for what has come in within tunnels."""
+
+    switch: int
+
+
+@dataclass(frozen=True, slots=True)
 class Audit:
     """Ask a switch for all that it holds."""
 
@@ -175,6 +182,7 @@ Order = (
     | ReadFlowCounters
     | ReadQueues
     | ReadPorts
+    | ReadTunnels
     | TimeControl
     | Audit
 )

@@ -181,6 +181,17 @@ class FlowCounter:
 
 
 @dataclass(frozen=True, slots=True)
+class TunnelCounter:
+    """Count the datagrams of tunnels that enter by the port."""
+
+    port: int
+
+    @property
+    def key(self) -> EntryKey:
+        return EntryKey("tunnel-counter", (self.port,))
+
+
+@dataclass(frozen=True, slots=True)
 class ServiceWatch:
     """Copy up what the hosts `client` and `server` (packed addresses) send to each other in a VLAN
     (empty: none) from and to the server's TCP port, if it is pushed (RFC 9293 section 3.9.1.2) and
@@ -377,6 +388,7 @@ Entry = (
     | AssignPathIds
     | Steer
     | FlowCounter
+    | TunnelCounter
     | ServiceWatch
     | HostWindow
     | PortWindow

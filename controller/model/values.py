@@ -51,6 +51,17 @@ class Port:
     live: bool = True
 
 
+class TunnelKind(IntEnum):
+    """Kinds of tunnels, by the UDP ports that they are known by (RFC 7348, RFC 8926)."""
+
+    VXLAN = 4789
+    GENEVE = 6081
+
+    @property
+    def label(self) -> str:
+        return "VXLAN" if self is TunnelKind.VXLAN else "Geneve"
+
+
 class FlowClass(Enum):
     """SDTCP section 3.3. Every flow begins as a burst flow."""
 

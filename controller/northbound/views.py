@@ -265,7 +265,11 @@ class TcpView(TypedDict):
 
 
 class PortView(TypedDict):
-    """`peer` is the port at the other end of a link, `hosts` how many are behind the port.
+    """`peer` is the port at the other end of a link, `hosts` how many are behind the port. `bond`
+    are the numbers of all ports of its bond, if it is in one, whose hosts count at one of them.
+    `tunnel` is whether the port is the end of a tunnel of Open vSwitch, `tunnels` which kinds of
+    tunnels have come in by it lately: connections in these are regulated where the tunnels end, not
+    here.
     `protected` is whether that link is a protected one. `loss` is the part of what the port sends
     that the link loses, within `loss_error` in 95 % of all cases; None if that is not known. `tcp`
     is None without an egress queue, or if the switch does not tell."""
@@ -282,6 +286,9 @@ class PortView(TypedDict):
     loss: float | None
     loss_error: float | None
     hosts: int
+    bond: list[int]
+    tunnel: bool
+    tunnels: list[str]
     queues: list[QueueView]
     tcp: TcpView | None
 

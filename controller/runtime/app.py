@@ -303,9 +303,10 @@ class Weir(RyuApp):
                 return engine.switch_up(switch, ports, features, held, now_ns)
             case events.NeighbourMessageReceived(in_port, message):
                 return engine.resolve(PortId(switch, in_port), message, now_ns)
-            case events.LinkDiscovered(in_port, origin):
+            case events.LinkDiscovered(in_port, origin, by_tunnel):
                 peer = PortId(origin.switch, origin.port)
-                return engine.link_seen(peer, PortId(switch, in_port), origin.sent_ns, now_ns)
+                times = origin.sent_ns, now_ns
+                return engine.link_seen(peer, PortId(switch, in_port), *times, by_tunnel=by_tunnel)
             case events.FrameMissed(in_port, src_mac, dst_mac, frame):
                 return engine.frame(PortId(switch, in_port), src_mac, dst_mac, frame, now_ns)
             case events.FrameFlooded(in_port, src_mac):
@@ -324,6 +325,8 @@ class Weir(RyuApp):
                 return []
             case events.PortsCounted(ports, more):
                 return engine.ports_counted(switch, ports, more, now_ns)
+            case events.TunnelsCounted(readings):
+                return engine.tunnels_counted(switch, readings, now_ns)
             case events.ControlTimed(sent_ns):
                 return engine.control_timed(switch, sent_ns, now_ns)
             case events.Acknowledged(tags):
@@ -417,5 +420,7 @@ def _order(target: Session, effect: effects.Order) -> None:
             target.read_queues()
         case effects.ReadPorts():
             target.read_ports()
+        case effects.ReadTunnels():
+            target.read_tunnels()
         case effects.TimeControl(_, sent_ns):
             target.time_control(sent_ns)

@@ -222,6 +222,7 @@ class Inspection:
         peers = dict(engine.fabric.links())
         peers |= {b: a for a, b in peers.items()}
         hosts = Counter(host.port for host in engine.fabric.hosts.values())
+        now_ns = self._weir.now_ns()
         for of in self._of_interest(switch):
             queues: dict[int, list[QueueView]] = {}
             for told in self._weir.tallies.queues.get(of, ()):
@@ -231,7 +232,8 @@ class Inspection:
             for port_id, port in self._ports_of(of):
                 sample = samples.get(port_id.port)
                 peer, rtt_ns = peers.get(port_id), engine.round_trips.link_ns.get(port_id)
-                loss = engine.estimation.loss(port_id, self._weir.now_ns())
+                loss = engine.estimation.loss(port_id, now_ns)
+                bond = engine.fabric.bonds.bond(port_id)
                 yield {
                     "switch": of,
                     "datapath_id": id_,
@@ -245,6 +247,9 @@ class Inspection:
                     "loss": loss.loss if loss else None,
                     "loss_error": loss.error if loss else None,
                     "hosts": hosts[port_id],
+                    "bond": sorted(bond.ports) if bond else [],
+                    "tunnel": engine.fabric.is_tunnel(port_id),
+                    "tunnels": [kind.label for kind in engine.tunnels.carried(port_id, now_ns)],
                     "queues": queues.get(port_id.port, []),
                     "tcp": _tcp(sample) if sample else None,
                 }

@@ -48,7 +48,7 @@ def wait_for(condition: Callable[[], object], what: str, deadline_s: float = DEA
 
 
 class DummyOvs:
-    """ovsdb-server and ovs-vswitchd with `--enable-dummy=override`, in a directory of their own."""
+    """ovsdb-server and ovs-vswitchd with dummy devices, in a directory of their own."""
 
     def __init__(self, prefix: Path, directory: Path) -> None:
         self._prefix = prefix
@@ -69,7 +69,11 @@ class DummyOvs:
         wait_for(db_socket.exists, "the database's socket")
         self.vsctl("--no-wait", "init")
         self._daemon(
-            "ovs-vswitchd", f"unix:{db_socket}", "--enable-dummy=override", "--disable-system"
+            "ovs-vswitchd",
+            f"unix:{db_socket}",
+            "--enable-dummy",
+            "--disable-system",
+            "--disable-system-route",
         )
         self.vsctl("show")
 
@@ -144,6 +148,26 @@ class DummyOvs:
                     f"options:tx_pcap={self._pcap(link[end])}",
                 )
             self.vsctl(*words)
+
+    def add_tunnel(
+        self, kind: str, ends: tuple[tuple[str, str, str], ...], number: int, key: int
+    ) -> None:
+        """A tunnel, vxlan or geneve, between two bridges: of each end the bridge, the name of the
+        port and the address of the other end, which is one of `add_underlay`."""
+        for bridge, name, remote in ends:
+            self.vsctl(
+                *("add-port", bridge, name, "--", "set", "interface", name, f"type={kind}"),
+                *(f"ofport_request={number}", f"options:remote_ip={remote}", f"options:key={key}"),
+            )
+
+    def add_underlay(self, name: str, address: str, remote: str) -> None:
+        """A bridge that forwards by itself and has an address where tunnels from `remote` end."""
+        self.vsctl(
+            *("add-br", name, "--", "set", "bridge", name, "datapath_type=dummy"),
+            "fail-mode=standalone",
+        )
+        self.appctl("netdev-dummy/ip4addr", name, f"{address}/24")
+        self.appctl("ovs/route/add", f"{remote}/32", name)
 
     def inject(self, port: str, *frames: bytes) -> None:
         """The frames enter the switch by this port, one right after the other."""

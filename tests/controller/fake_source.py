@@ -207,6 +207,9 @@ class Told:
                     "loss": 0.002 if (of, port) == (1, 1) else None,
                     "loss_error": 0.0001 if (of, port) == (1, 1) else None,
                     "hosts": 1,
+                    "bond": [],
+                    "tunnel": False,
+                    "tunnels": [],
                     "queues": [
                         {
                             "queue": 0,

@@ -171,7 +171,10 @@ class TestFromTheSwitch:
     def test_packet_in(self, extra: dict[str, int]) -> None:
         theirs = parser.OFPMatch(in_port=9, **extra)
         message = _packet_in(theirs, b"frame")
-        assert openflow.unpack_packet_in(message) == openflow.PacketIn(2, 0xCC, 9, b"frame")
+        by_tunnel = "tunnel_id" in extra
+        assert openflow.unpack_packet_in(message) == openflow.PacketIn(
+            2, 0xCC, 9, b"frame", by_tunnel=by_tunnel
+        )
 
     def test_in_port_need_not_stand_first(self) -> None:
         oxms = bytes.fromhex("80000602 0800 80000004 00000009")
@@ -204,7 +207,7 @@ class TestFromTheSwitch:
         message = openflow.HEADER.pack(4, 12, 80, 1) + bytes([2]) + bytes(7) + port
         reason, described = openflow.unpack_port_status(message)
         assert reason == by_ryu(message).reason == 2
-        assert described == Port(3, "s1-eth3", b"\2\0\0\0\0\3", False)
+        assert described == Port(3, "s1-eth3", b"\2\0\0\0\0\3", up=False, live=False)
         assert by_ryu(message).desc.port_no == 3
 
     def test_error(self) -> None:

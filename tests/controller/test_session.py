@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.model.entries import FlowCounter, Forward, HeldEntry
+from controller.model.entries import FlowCounter, Forward, HeldEntry, TunnelCounter
 from controller.model.flow import FlowKey
-from controller.model.values import Port
+from controller.model.values import Port, TunnelKind
 from controller.southbound.codec import discovery, extension, match, openflow
 from controller.southbound.codec.extension import Capability, QueueEvent
 from controller.southbound.codec.openflow import Type
@@ -173,6 +173,14 @@ class TestEvents:
             events.FlowCountersRead([(key.pack(), 5000, 1)], False)
         ]
 
+    def test_what_comes_in_within_tunnels(self, switch: ScriptedSwitch) -> None:
+        flow_entries = encode(TunnelCounter(3))
+        switch.session.read_tunnels()
+        told = switch.say_flows(*(stats_of(entry, 9) for entry in flow_entries))
+        assert told == [
+            events.TunnelsCounted([(3, TunnelKind.VXLAN, 1), (3, TunnelKind.GENEVE, 1)] * 2)
+        ]
+
     @pytest.mark.parametrize("reason", [0, 2])
     def test_an_idle_account(self, switch: ScriptedSwitch, reason: int) -> None:
         key = FlowKey(H1.address, 1, H2.address, 80)
@@ -183,7 +191,7 @@ class TestEvents:
 
     def test_ports(self, switch: ScriptedSwitch) -> None:
         def port(number: int) -> bytes:
-            return struct.pack("!I4x6s2x16sII24x", number, H1.mac, b"eth", 0, 0)
+            return struct.pack("!I4x6s2x16sII24x", number, H1.mac, b"eth", 0, openflow.PORT_LIVE)
 
         described = Port(3, "eth", H1.mac, True)
         assert switch.say(Type.PORT_STATUS, bytes([0]) + bytes(7) + port(3)) == [

@@ -143,6 +143,9 @@ def port(number: int, at: int, peer: tuple[int, int] | None, after_s: float) -> 
         "loss": 0.0 if peer else None,
         "loss_error": 0.0003 if peer else None,
         "hosts": 0 if peer else 1,
+        "bond": [],
+        "tunnel": False,
+        "tunnels": [],
         "queues": [queue(number, at, after_s)],
         "tcp": TCP,
     }

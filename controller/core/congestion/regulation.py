@@ -261,8 +261,9 @@ class Regulation:
             ports = ", ".join(f"{number} ({names[number]})" for number in new[:_NAMED])
             more = f" and {len(new) - _NAMED} more" if len(new) > _NAMED else ""
             text = (
-                "has ports without a queue of type weir (put one on them; if they have a QoS, the "
-                "switch's log says what is wrong with it), which are not regulated: "
+                "has ports without a queue of type weir (put one on them, unless they are ends of "
+                "tunnels; if they have a QoS, the switch's log says what is wrong with it), which "
+                "are not regulated: "
                 f"{ports}{more}"
             )
             self._emit(Warn(switch, text))

@@ -71,6 +71,7 @@ class Fabric:
         self._distrusted: set[int] = set()
         self._fabric_ports: set[PortId] = set()
         self._refused: set[PortId] = set()
+        self._tunnels: set[PortId] = set()
         self.multipath = bool(self.bonds)
         self._links = Links(link_timeout_ns)
         self._protected_names: tuple[str, ...] = ()
@@ -144,6 +145,7 @@ class Fabric:
         if not port.up:
             self._links.failed(port_id, now_ns)
             self._fabric_ports.discard(port_id)
+            self._tunnels.discard(port_id)
             self._refused.discard(port_id)
         self._follow_bond(before | self._bonded(port_id))
         if not port.up:
@@ -164,6 +166,7 @@ class Fabric:
         self._ports.pop(port_id, None)
         self._fabric_ports.discard(port_id)
         self._refused.discard(port_id)
+        self._tunnels.discard(port_id)
 
     def _bonded(self, port_id: PortId) -> set[PortId]:
         """The ports of the bond of a port."""
@@ -281,6 +284,14 @@ class Fabric:
             self._forget_hosts(port_id)
         self._count_change()
         return True
+
+    def ends_tunnel(self, port_id: PortId) -> None:
+        """A frame came out of a tunnel at this port."""
+        self._tunnels.add(port_id)
+
+    def is_tunnel(self, port_id: PortId) -> bool:
+        """Whether this port is known to be the end of a tunnel."""
+        return port_id in self._tunnels
 
     def expire_links(self, now_ns: int) -> list[Link]:
         """Drop the links that are no longer seen. To be called more often than the timeout."""

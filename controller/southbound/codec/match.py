@@ -69,6 +69,7 @@ IPV4_SRC = Field(0x8000, 11, 4)
 IPV4_DST = Field(0x8000, 12, 4)
 TCP_SRC = Field(0x8000, 13, 2)
 TCP_DST = Field(0x8000, 14, 2)
+UDP_DST = Field(0x8000, 16, 2)
 IPV6_SRC = Field(0x8000, 26, 16)
 IPV6_DST = Field(0x8000, 27, 16)
 ICMPV6_TYPE = Field(0x8000, 29, 1)
@@ -84,7 +85,7 @@ _FIELDS = {
     (field.oxm_class, field.number): field
     for field in (
         *(IN_PORT, ETH_DST, ETH_TYPE, VLAN_VID, IP_PROTO),
-        *(IPV4_SRC, IPV4_DST, TCP_SRC, TCP_DST),
+        *(IPV4_SRC, IPV4_DST, TCP_SRC, TCP_DST, UDP_DST),
         *(IPV6_SRC, IPV6_DST, TCP_FLAGS, METADATA, ICMPV6_TYPE, REG0, REG1),
     )
 }

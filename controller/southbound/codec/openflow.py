@@ -41,6 +41,8 @@ ERROR_BAD_REQUEST = 1
 
 _FLOW_MOD = struct.Struct("!BBHIQQBBHHHIIIH2x")
 _PACKET_OUT = struct.Struct("!BBHIIIH6x")
+# The key of a tunnel, and both its ends over IPv4 and over IPv6; those are Nicira's fields.
+_TUNNEL_FIELDS = frozenset({(0x8000, 38), (1, 31), (1, 32), (1, 109), (1, 110)})
 _PACKET_IN = struct.Struct("!8xIHBBQ")
 _FLOW_REMOVED = struct.Struct("!8xQHBBIIHHQQ")
 _FLOW_STATS_REQUEST = struct.Struct("!BBHIHH4xB3xII4xQQ")
@@ -159,13 +161,15 @@ class PortStats(NamedTuple):
 
 
 class PacketIn(NamedTuple):
-    """`register` is the packet's register 0, or 0 if the switch did not send it."""
+    """`register` is the packet's register 0, or 0 if the switch did not send it. It has come out of
+    a tunnel if `by_tunnel`."""
 
     table: int
     cookie: int
     in_port: int
     data: bytes
     register: int = 0
+    by_tunnel: bool = False
 
 
 class FlowRemoved(NamedTuple):
@@ -290,15 +294,17 @@ def unpack_packet_in(message: bytes) -> PacketIn:
     _, _, _, table, cookie = _unpack(_PACKET_IN, message)
     start = _PACKET_IN.size
     match, end = _take_match(message, start)
-    in_port, register = None, 0
+    in_port, register, by_tunnel = None, 0, False
     for oxm_class, number, _, body in oxms(match):
         if (oxm_class, number) == IN_PORT[:2] and len(body) == IN_PORT.length:
             in_port = int.from_bytes(body, "big")
         elif (oxm_class, number) == REG0[:2] and len(body) == REG0.length:
             register = int.from_bytes(body, "big")
+        elif (oxm_class, number) in _TUNNEL_FIELDS:
+            by_tunnel = True
     if in_port is None:
         raise MalformedMessageError("a packet-in without in_port")
-    return PacketIn(table, cookie, in_port, message[end + 2 :], register)
+    return PacketIn(table, cookie, in_port, message[end + 2 :], register, by_tunnel)
 
 
 def unpack_flow_removed(message: bytes) -> FlowRemoved:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from controller.model.entries import HeldEntry
 from controller.model.flow import Reading, SegmentFields
 from controller.model.packet_ins import NeighbourMessage, OverBudget
-from controller.model.values import Port
+from controller.model.values import Port, TunnelKind
 from controller.southbound.codec import discovery, extension, openflow
 
 
@@ -33,10 +33,11 @@ class NeighbourMessageReceived(NamedTuple):
 
 
 class LinkDiscovered(NamedTuple):
-    """A discovery frame entered by `in_port`."""
+    """A discovery frame entered by `in_port`, out of a tunnel if `by_tunnel`."""
 
     in_port: int
     origin: discovery.Origin
+    by_tunnel: bool = False
 
 
 class FrameMissed(NamedTuple):
@@ -102,6 +103,12 @@ class PortsCounted(NamedTuple):
     more: bool
 
 
+class TunnelsCounted(NamedTuple):
+    """How many datagrams of tunnels have entered: the port, the kind, the number."""
+
+    readings: list[tuple[int, TunnelKind, int]]
+
+
 class ControlTimed(NamedTuple):
     """The switch has answered the question that was sent at this time."""
 
@@ -153,6 +160,7 @@ Event = (
     | QueuesRead
     | ConnectionsSampled
     | PortsCounted
+    | TunnelsCounted
     | ControlTimed
     | Acknowledged
     | EntryRefused

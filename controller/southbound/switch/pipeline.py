@@ -9,7 +9,8 @@
                 RST, ARP and neighbour discovery for one host are copied up where they enter the
                 fabric
     4 count     one entry per flow whose bytes are counted; of services with dormant connections,
-                what is pushed and not counted is copied up
+                what is pushed and not counted is copied up; datagrams of tunnels are counted by the
+                port that they enter by
     5 regulate  the windows in segments that enter by a port are held to the port's registers,
                 but for those of connections that the operator has exempted
     6 forward   by destination: out of a port, or to the port, bond or switch in the metadata;
@@ -107,6 +108,7 @@ class Kind(IntEnum):
     FLOOD_TO = 22
     BOND_INGRESS = 23
     BOND_EGRESS = 24
+    TUNNEL_COUNTER = 25
     BUDGET = 32
 
 
@@ -124,8 +126,10 @@ def detail_of(cookie: int) -> int:
     return cookie >> 8 & 0xFF
 
 
+TUNNEL_COUNTER_COOKIE = cookie_of(Kind.TUNNEL_COUNTER)
 FLOW_COUNTER_COOKIE = cookie_of(Kind.FLOW_COUNTER)
-FLOW_COUNTER_COOKIE_MASK = ~(0xFF << 8) & 0xFFFFFFFFFFFFFFFF
+ALL_OF_COOKIE = 0xFFFFFFFFFFFFFFFF
+FLOW_COUNTER_COOKIE_MASK = ~(0xFF << 8) & ALL_OF_COOKIE
 
 
 def _static(
@@ -137,6 +141,9 @@ def _static(
     packets: PacketClass = PacketClass.UNKNOWN,
 ) -> FlowEntry:
     return FlowEntry(table, priority, cookie_of(Kind.STATIC, packets), match, actions, goto)
+
+
+PROTO_UDP = 17
 
 
 def tcp(eth_type: int) -> Match:

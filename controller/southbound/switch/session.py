@@ -43,6 +43,7 @@ from controller.southbound.switch.events import (
     QueuesRead,
     Ready,
     SegmentsCopied,
+    TunnelsCounted,
 )
 from controller.southbound.switch.resync import Resync
 from controller.southbound.switch.sender import Sender
@@ -111,7 +112,7 @@ class Session:
         self._samples: _Pages[extension.TcpStats] = _Pages()
         self._timed_xid = self._subscribe_xid = _NOTHING_ASKED
         self._ready_xid = _NOTHING_ASKED
-        self._ports_xid = _NOTHING_ASKED
+        self._ports_xid = self._tunnels_xid = _NOTHING_ASKED
         self._timed_from_ns = 0
         self._flow_counters_xids: deque[int] = deque(maxlen=_READINGS_UNDER_WAY)
 
@@ -179,6 +180,12 @@ class Session:
     def read_ports(self) -> None:
         """Ask for the counters of all ports. Answers to earlier requests are ignored."""
         self._ports_xid = self._sender.send(openflow.port_stats_request)
+
+    def read_tunnels(self) -> None:
+        """Ask what has come in within tunnels. Answers to earlier requests are ignored."""
+        cookie, mask = pipeline.TUNNEL_COUNTER_COOKIE, pipeline.ALL_OF_COOKIE
+        ask = partial(openflow.flow_stats_request, pipeline.Table.COUNT, cookie, mask)
+        self._tunnels_xid = self._sender.send(ask)
 
     def time_control(self, sent_ns: int) -> None:
         """Measure the round trip to the switch; one measurement at a time."""
@@ -317,7 +324,11 @@ class Session:
             case NeighbourMessage() as said:
                 return [NeighbourMessageReceived(in_port, said)]
             case packet_in.Discovery(payload):
-                return [LinkDiscovered(in_port, discovery.unpack(payload, self._secret))]
+                return [
+                    LinkDiscovered(
+                        in_port, discovery.unpack(payload, self._secret), message.by_tunnel
+                    )
+                ]
         return []
 
     def _experimenter(self, experimenter: int, exp_type: int, body: bytes, xid: int) -> list[Event]:
@@ -375,6 +386,9 @@ class Session:
         return []
 
     def _flow_stats(self, entries: list[FlowStats], more: bool, xid: int) -> list[Event]:
+        if xid == self._tunnels_xid:
+            tunnels = ((encoding.counted_tunnel(one.match), one.packet_count) for one in entries)
+            return [TunnelsCounted([(*tunnel, packets) for tunnel, packets in tunnels])]
         if xid not in self._flow_counters_xids:
             read = self._resync.entries_told(entries, more, xid)
             return [AuditRead(*read)] if read else []

@@ -9,16 +9,33 @@ from typing import NamedTuple
 from controller.model.entries import Entry
 from controller.southbound.codec.match import unpack_instructions, unpack_match
 from controller.southbound.codec.openflow import FlowStats
-from controller.southbound.switch.encoding import bonds, floods, flows, paths, vlans, windows
+from controller.southbound.switch.encoding import (
+    bonds,
+    floods,
+    flows,
+    paths,
+    tunnels,
+    vlans,
+    windows,
+)
 from controller.southbound.switch.encoding.coding import Coding, FlowEntries, Found
 from controller.southbound.switch.encoding.flows import FINISHED_IDLE_S, counted_flow, flow_counter
+from controller.southbound.switch.encoding.tunnels import counted_tunnel
 from controller.southbound.switch.pipeline import kind_of
 
-__all__ = ["FINISHED_IDLE_S", "Decoded", "counted_flow", "decode", "encode", "flow_counter"]
+__all__ = [
+    "FINISHED_IDLE_S",
+    "Decoded",
+    "counted_flow",
+    "counted_tunnel",
+    "decode",
+    "encode",
+    "flow_counter",
+]
 
 _CODINGS = (
     *(*paths.CODINGS, *vlans.CODINGS, *bonds.CODINGS),
-    *(*floods.CODINGS, *flows.CODINGS, *windows.CODINGS),
+    *(*floods.CODINGS, *flows.CODINGS, *tunnels.CODINGS, *windows.CODINGS),
 )
 _OF_TYPE = {coding.type: coding.encode for coding in _CODINGS}
 _OF_KIND: dict[int, Coding] = {coding.kind: coding for coding in _CODINGS}

@@ -38,6 +38,7 @@ from controller.southbound.switch.encoding.vlans import LINK_PRIORITY
 from controller.southbound.switch.pipeline import (
     HAS_PATH_ID,
     PATH_ID_BITS,
+    PROTO_UDP,
     Kind,
     Table,
     cookie_of,
@@ -48,8 +49,6 @@ from controller.southbound.switch.pipeline import (
 # Priorities in table PATH: over a protected port that is up, once it is known whether it is; and by
 # NextHop otherwise.
 _LIVE_HOP, _PROTECTED_HOP, _HOP_OF_PATH_ID, _HOP = 160, 150, 100, 50
-
-_PROTO_UDP = 17
 
 
 def _encode_link_port(entry: LinkPort) -> FlowEntries:
@@ -76,7 +75,7 @@ def _decode_path_ids(_: Found) -> AssignPathIds:
 def _encode_steer(entry: Steer) -> FlowEntries:
     eth_type, src, dst = family(entry.src)
     match: Match = (
-        *(exact(ETH_TYPE, eth_type), exact(IP_PROTO, _PROTO_UDP), *in_vlan(entry.vlan)),
+        *(exact(ETH_TYPE, eth_type), exact(IP_PROTO, PROTO_UDP), *in_vlan(entry.vlan)),
         *(exact(src, entry.src), exact(dst, entry.dst)),
     )
     actions = load(REG0, 0, PATH_ID_BITS + 1, HAS_PATH_ID | entry.path_id)
