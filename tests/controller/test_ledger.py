@@ -68,7 +68,7 @@ def test_what_was_refused_is_known_and_not_told_as_taken() -> None:
     refused = subject.ledger.refused(subject.send("b"))
     assert refused is not None
     assert refused.tag == "b"
-    assert str(refused).startswith("add entry in table 5 priority 100 match (eth_dst=020000000001)")
+    assert str(refused).startswith("add entry in table 6 priority 100 match (eth_dst=020000000001)")
     assert subject.answer() == ["a"]
     assert subject.ledger.refused(99) is None
 

@@ -54,7 +54,7 @@ class TestAcknowledgement:
             refusal = struct.pack("!HH", 5, 1) + request[:64]
             assert switch.say(Type.ERROR, refusal) == [events.EntryRefused(Forward(H1.mac, 3).key)]
         (record,) = caplog.records
-        assert "refused, with error type 5 code 1, to add entry in table 5" in record.getMessage()
+        assert "refused, with error type 5 code 1, to add entry in table 6" in record.getMessage()
         assert not [e for e in self.settle(switch) if isinstance(e, events.Acknowledged)]
 
 

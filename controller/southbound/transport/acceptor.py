@@ -49,11 +49,13 @@ class Acceptor:
 
     @fatal
     def serve(self) -> None:
-        """Accept switches until the process ends."""
+        """Accept switches until the port is closed."""
         while True:
             try:
                 sock, address = self._listening.accept()
             except OSError as error:
+                if self._listening.fileno() < 0:
+                    return
                 LOG.error("cannot accept a switch: %s", error)
                 hub.sleep(_ACCEPT_AGAIN_S)
                 continue
