@@ -142,9 +142,7 @@ def peer() -> Iterator[Peer]:
 def test_the_handshake_tells_who_it_is(peer: Peer) -> None:
     (connected,) = peer.ear.connections
     assert connected.id == 7
-    assert connected.port_descriptions == [
-        Port(3, "s1-eth3", b"\2\0\0\0\0\3", up=True, live=False)
-    ]
+    assert connected.port_descriptions == [Port(3, "s1-eth3", b"\2\0\0\0\0\3", up=True, live=False)]
 
 
 def test_messages_arrive_whole_however_they_are_cut(peer: Peer) -> None:
