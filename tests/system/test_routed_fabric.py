@@ -3,27 +3,20 @@
 A client in one VLAN holds a pool of connections through a Linux router to servers in another one.
 """
 
-import json
-import re
-import subprocess
-import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from controller.cli.client import Client
 from controller.ops.event_log import read_events
+from pools import pool, timeouts, wait_until_reached
 from testbed import sandbox
 from testbed.bed import Bed
 from testbed.command import run, wait_until
 from testbed.config import BedConfig
 from testbed.host import Host
 from testbed.topologies import topology_of
-from traffic import responder
 
 SERVERS, EACH = 40, 50
 CONNECTIONS = SERVERS * EACH
@@ -97,50 +90,6 @@ def make_router(host: Host, other: Host) -> None:
     run(["sysctl", "-q", "-w", "net.ipv4.ip_forward=1"], pid=host.pid)
 
 
-def timeouts(hosts: Sequence[Host]) -> int:
-    """How many retransmission timeouts their kernels have counted."""
-    told = (run(["nstat", "-asz", "TcpExtTCPTimeouts"], pid=host.pid) for host in hosts)
-    return sum(int(re.findall(r"TcpExtTCPTimeouts\s+(\d+)", one)[0]) for one in told)
-
-
-class Pool:
-    def __init__(self, client: subprocess.Popen[str]) -> None:
-        self._client = client
-        assert self.hear() == {"event": "connected"}
-
-    def hear(self) -> dict[str, Any]:
-        assert self._client.stdout is not None
-        found: dict[str, Any] = json.loads(self._client.stdout.readline() or "{}")
-        return found
-
-    def goodput_mbps(self) -> float:
-        """Use the whole pool, a connection of each server at a time."""
-        assert self._client.stdin is not None
-        self._client.stdin.write("\n")
-        self._client.stdin.flush()
-        blocks_ns = self.hear()["blocks_ns"]
-        return 8e3 * BLOCK_BYTES * len(blocks_ns) / sum(blocks_ns)
-
-
-@contextmanager
-def pool(client: Host, servers: Sequence[Host]) -> Iterator[Pool]:
-    """A client's connections to these servers, until the end of the block."""
-    addresses = [word for server in servers for word in ("--server", server.IP())]
-    script = str(Path(__file__).with_name("pool_client.py"))
-    with responder(servers):
-        reader = client.popen(
-            [sys.executable, script, "--block", str(BLOCK_BYTES), "--each", str(EACH), *addresses],
-            stdin=subprocess.PIPE,
-            text=True,
-            stderr=None,
-        )
-        try:
-            yield Pool(reader)
-        finally:
-            reader.kill()
-            reader.wait()
-
-
 def test_incast_over_a_pool_that_was_idle_across_a_router() -> None:
     socket = str(sandbox.RUN_DIR / "controller.sock")
     with Bed(config(socket)) as bed:
@@ -154,11 +103,7 @@ def test_incast_over_a_pool_that_was_idle_across_a_router() -> None:
         readdress(client, V_CLIENT, 1)
         make_router(bed.host(ROUTER), bed.host(ROUTERS_OTHER_PORT))
 
-        def reachable() -> bool:
-            pings = [server.popen(["ping", "-qc1", "-w1", client.IP()]) for server in servers]
-            return {ping.wait() for ping in pings} == {0}
-
-        wait_until(reachable, timeout_s=30, what="all servers reach the client")
+        wait_until_reached(client, servers)
 
         def tables() -> dict[str, Any]:
             found: dict[str, Any] = asked.ask("controller")["tables"]
@@ -170,7 +115,7 @@ def test_incast_over_a_pool_that_was_idle_across_a_router() -> None:
         def woken() -> int:
             return len(read_events(bed.events, "connection_woken"))
 
-        with pool(client, servers) as reads:
+        with pool(client, servers, each=EACH, block_bytes=BLOCK_BYTES) as reads:
             # Each connection is two legs.
             wait_until(
                 lambda: tables()["connections"] + dormant() >= 2 * CONNECTIONS,
