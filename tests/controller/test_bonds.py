@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from controller.config.errors import ConfigError
 from controller.config.schema import Config
+from controller.core.congestion.regulation import Features
 from controller.core.topology.bonds import Bonds
 from controller.core.topology.fabric import PORT_GRACE_NS
 from controller.core.topology.named_ports import NamedPorts
@@ -24,7 +25,7 @@ from controller.model.entries import (
     HostWindow,
 )
 from controller.model.values import N_PATH_IDS, Port, PortId
-from engine_bench import SECOND, EngineBench, make_engine, records, star
+from engine_bench import REGISTERS, SECOND, EngineBench, make_engine, records, star
 from packets import Host
 
 SERVER, CLIENT = Host(1), Host(2)
@@ -112,6 +113,12 @@ class TestPlaces:
         bench.link(MEMBERS[1], PortId(2, 1))
         assert bench.complaints == [1]
         assert not bench.engine.fabric.links()
+        # The others are used as before; that one not before it was down.
+        for up in (True, False):
+            assert {member_of(bench, path_id) for path_id in range(N_PATH_IDS)} == {3, 5}
+            bench.do(bench.engine.port_changed(1, port(4, up=up), bench.now_ns))
+        bench.do(bench.engine.port_changed(1, port(4), bench.now_ns))
+        assert {member_of(bench, path_id) for path_id in range(N_PATH_IDS)} == {3, 4, 5}
 
     def test_a_restarted_controller_finds_hosts_where_they_are(self) -> None:
         bench = bonded()
@@ -124,6 +131,14 @@ class TestPlaces:
         assert (host.port, host.addresses) == (MEMBERS[0], {(b"", SERVER.address)})
         assert again.entries(1, BondEgress) == bench.entries(1, BondEgress)
         assert again.entries(1, BondIngress) == bench.entries(1, BondIngress)
+
+    def test_also_if_the_port_that_stood_for_all_has_failed_meanwhile(self) -> None:
+        bench = bonded()
+        held = [HeldEntry(entry, 0, 0) for entry in bench.held[1].values()]
+        again = make_engine(bonds=(BOND,))
+        ports = [port(n, up=n != MEMBERS[0].port) for n in range(1, 10)]
+        again.switch_up(1, ports, Features(REGISTERS), held, bench.now_ns)
+        assert again.fabric.hosts[SERVER.mac].port == MEMBERS[1]
 
 
 class TestPaths:

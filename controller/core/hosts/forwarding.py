@@ -70,7 +70,7 @@ class Forwarding:
                 fabric.multipath = True
         for entry in entries:
             if isinstance(entry, Forward) and entry.mac not in fabric.hosts:
-                port_id = PortId(switch, entry.port)
+                port_id = fabric.place(PortId(switch, entry.port))
                 port = fabric.port(port_id)
                 if port is not None and port.up and not fabric.is_link(port_id):
                     fabric.settle(port_id)

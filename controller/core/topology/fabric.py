@@ -4,7 +4,7 @@ Paths are symmetric (`trees`): a flow's ACKs come back through the ports that it
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
 from controller.core.topology.bonds import Bonds
@@ -140,14 +140,12 @@ class Fabric:
         self._count_change()
         port_id = PortId(switch, port.number)
         known = self._ports.get(port_id)
-        before = self._bonded(port_id)
-        self.bonds.set_port(switch, port)
         if not port.up:
             self._links.failed(port_id, now_ns)
             self._fabric_ports.discard(port_id)
             self._tunnels.discard(port_id)
             self._refused.discard(port_id)
-        self._follow_bond(before | self._bonded(port_id))
+        self._update_bond(port_id, port)
         if not port.up:
             self._forget_hosts(port_id)
         settled_ns = now_ns + PORT_GRACE_NS
@@ -158,9 +156,7 @@ class Fabric:
 
     def remove_port(self, port_id: PortId) -> None:
         self._count_change()
-        before = self._bonded(port_id)
-        self.bonds.remove_port(port_id)
-        self._follow_bond(before)
+        self._update_bond(port_id, None)
         self._links.remove_port(port_id)
         self._forget_hosts(port_id)
         self._ports.pop(port_id, None)
@@ -173,9 +169,16 @@ class Fabric:
         bond = self.bonds.bond(port_id)
         return {PortId(port_id.switch, port) for port in bond.ports} if bond else set()
 
-    def _follow_bond(self, ports: set[PortId]) -> None:
-        """These ports are or were in a bond that may have changed: their hosts are at the port that
-        stands for it now, and are reached by other ports."""
+    def _update_bond(self, port_id: PortId, port: Port | None) -> None:
+        """A port has changed, or is gone. The hosts of the bond that it was or is in are at the
+        port that stands for it now, and are reached by other ports."""
+        ports = self._bonded(port_id)
+        if port is None:
+            self.bonds.remove_port(port_id)
+        else:
+            usable = port.up and port_id not in self._refused
+            self.bonds.set_port(port_id.switch, replace(port, up=usable))
+        ports |= self._bonded(port_id)
         bonded = [port_id for port_id in ports if self.bonds.bond(port_id)]
         for port_id in ports if bonded else ():
             for host in self.hosts_at(port_id):
@@ -281,6 +284,7 @@ class Fabric:
             return False
         for port_id in (a, b):
             self._refused.add(port_id)
+            self._update_bond(port_id, self._ports[port_id].port)
             self._forget_hosts(port_id)
         self._count_change()
         return True
