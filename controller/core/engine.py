@@ -296,8 +296,7 @@ class Engine:
         """A discovery frame that left by `a` at `sent_ns` came in by `b`, the end of a tunnel if
         `by_tunnel`. An old one is ignored."""
         if 0 <= now_ns - sent_ns <= self._link_timeout_ns:
-            if by_tunnel:
-                self._fabric.ends_tunnel(b)
+            self._fabric.set_tunnel(b, is_tunnel=by_tunnel)
             self._forwarding.link_seen(a, b, now_ns)
             self._regulation.link_seen(a, b, now_ns)
         elif b not in self._replaying:
@@ -551,6 +550,7 @@ class Engine:
         self.estimation.tend(now_ns)
         self.protection.tend(now_ns)
         self._forwarding.distrust(now_ns)
+        self._fabric.settle_bonds(now_ns)
         self._resolver.tend(now_ns)
         self._broadcast.tend(now_ns)
         self._connections.tend(now_ns)

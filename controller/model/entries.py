@@ -114,10 +114,12 @@ class ControllerAnswers:
 @dataclass(frozen=True, slots=True)
 class FloodFrom:
     """Frames to a group that enter by this port are flooded. If it is `of_hosts`, only so many are,
-    and these are copied up, too."""
+    and these are copied up, too. If it `counts_as` another port of its bond, they do not leave by
+    that."""
 
     port: int
     of_hosts: bool
+    counts_as: int | None = None
 
     @property
     def key(self) -> EntryKey:

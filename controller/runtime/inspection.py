@@ -206,6 +206,7 @@ class Inspection:
             if switch not in (None, port_id.switch):
                 continue
             now = active.get((port_id, packets))
+            hosts = engine.fabric.hosts_at(engine.fabric.place(port_id))
             yield {
                 "switch": port_id.switch,
                 "datapath_id": datapath_id(port_id.switch),
@@ -214,7 +215,7 @@ class Inspection:
                 "dropped": dropped,
                 "limited": now is not None,
                 "dropped_per_s": now.dropped_per_s if now else 0.0,
-                "hosts": [host.mac.hex(":") for host in engine.fabric.hosts_at(port_id)],
+                "hosts": [host.mac.hex(":") for host in hosts],
             }
 
     def ports(self, switch: int | None = None) -> Iterator[PortView]:

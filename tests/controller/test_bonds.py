@@ -13,7 +13,7 @@ from controller.core.congestion.regulation import Features
 from controller.core.topology.bonds import Bonds
 from controller.core.topology.fabric import PORT_GRACE_NS
 from controller.core.topology.named_ports import NamedPorts
-from controller.model.effects import Deliver
+from controller.model.effects import Deliver, Effect
 from controller.model.entries import (
     AssignPathIds,
     BondEgress,
@@ -32,18 +32,23 @@ SERVER, CLIENT = Host(1), Host(2)
 BOND = NamedPorts(1, (3, 4, 5))
 MEMBERS = [PortId(1, 3), PortId(1, 4), PortId(1, 5)]
 AT_CLIENT = PortId(1, 9)
-MAC = bytes([2, 1, 0, 0, 1, 0])
 
 
-def port(number: int, up: bool = True, live: bool = True) -> Port:
-    return Port(number, f"s1-eth{number}", MAC, up, live=live)
+def port(number: int, up: bool = True, live: bool = True, name: str = "") -> Port:
+    return Port(number, name or f"s1-eth{number}", bytes([2, 0, 0, 0, 1, number]), up, live=live)
+
+
+def set_port(bench: EngineBench, described: Port) -> list[Effect]:
+    """A port has changed, long ago now."""
+    effects = bench.do(bench.engine.port_changed(1, described, bench.now_ns))
+    return effects + bench.sleep(SECOND)
 
 
 def bonded(*, meters: bool = True) -> EngineBench:
     """A server behind a bond of three ports, and a client."""
     bench = EngineBench(make_engine(bonds=(BOND,)), has_meters=meters)
     bench.switch_up(1)
-    bench.now_ns += PORT_GRACE_NS
+    bench.sleep(SECOND)
     bench.place(SERVER, MEMBERS[1])
     bench.place(CLIENT, AT_CLIENT)
     return bench
@@ -78,10 +83,10 @@ class TestPlaces:
     def test_it_stays_as_long_as_a_port_is_up(self) -> None:
         bench = bonded()
         for lost, now_at in ((0, 1), (1, 2)):
-            effects = bench.do(bench.engine.port_changed(1, port(3 + lost, up=False), bench.now_ns))
+            effects = set_port(bench, port(3 + lost, up=False))
             assert not records(effects, "host_lost")
             assert bench.engine.fabric.hosts[SERVER.mac].port == MEMBERS[now_at]
-        effects = bench.do(bench.engine.port_changed(1, port(5, up=False), bench.now_ns))
+        effects = set_port(bench, port(5, up=False))
         assert len(records(effects, "host_lost")) == 1
 
     def test_it_stays_when_the_port_that_stands_for_all_is_removed(self) -> None:
@@ -90,12 +95,49 @@ class TestPlaces:
         assert bench.engine.fabric.hosts[SERVER.mac].port == MEMBERS[1]
         assert {member_of(bench, path_id) for path_id in range(N_PATH_IDS)} == {4, 5}
 
+    def test_it_stays_when_a_switch_is_back_with_other_ports_up(self) -> None:
+        bench = bonded()
+        for number in (4, 5):
+            set_port(bench, port(number, up=False))
+        bench.do(bench.engine.switch_down(1, bench.now_ns))
+        ports = [port(n, up=n != 3) for n in range(1, 10)]
+        bench.do(bench.engine.switch_up(1, ports, Features(REGISTERS), [], bench.now_ns))
+        host = bench.engine.fabric.hosts[SERVER.mac]
+        assert (host.port.port in (4, 5), host.addresses) == (True, {(b"", SERVER.address)})
+
+    def test_a_port_that_leaves_a_bond_leaves_its_hosts_there(self) -> None:
+        rules = NamedPorts(1, ("a*",)), NamedPorts(1, ("b*",))
+        bench = EngineBench(make_engine(bonds=rules))
+        names = {3: "a3", 4: "a4", 5: "b5"}
+        ports = [port(n, name=names.get(n, "")) for n in range(1, 10)]
+        bench.do(bench.engine.switch_up(1, ports, Features(REGISTERS), [], bench.now_ns))
+        bench.sleep(SECOND)
+        bench.place(SERVER, PortId(1, 3))
+        set_port(bench, port(3, name="b3"))
+        assert bench.engine.fabric.hosts[SERVER.mac].port == PortId(1, 4)
+        # The last one: there is no bond any more.
+        set_port(bench, port(4, name="c4"))
+        (forward,) = (one for one in bench.entries(1, Forward) if one.mac == SERVER.mac)
+        assert forward == Forward(SERVER.mac, 4)
+
+    def test_answers_to_probes_go_no_further(self) -> None:
+        bench = bonded()
+        for member in MEMBERS:
+            set_port(bench, port(member.port))
+        for member in MEMBERS:
+            answer = port(3).mac + SERVER.mac + b"\x08\x06" + bytes(46)
+            effects = bench.engine.frame(member, SERVER.mac, port(3).mac, answer, bench.now_ns)
+            assert not [effect for effect in effects if isinstance(effect, Deliver)]
+
     def test_frames_to_all_leave_by_one_port_and_never_return(self) -> None:
         bench = bonded()
         bench.sleep(SECOND)
         flood = next(iter(bench.entries(1, FloodTo)))
         assert set(flood.tagged) & {3, 4, 5} == {3}
-        assert {one.port for one in bench.entries(1, FloodFrom)} & {3, 4, 5} == {3}
+        # Those to hosts that nobody knows may enter by each, and do not return either.
+        assert {(one.port, one.counts_as) for one in bench.entries(1, FloodFrom)} >= {
+            *((3, None), (4, 3), (5, 3), (9, None))
+        }
         assert [enters_as(bench, member, None) for member in MEMBERS] == [3, 3, 3]
 
     def test_so_do_those_that_the_controller_delivers(self) -> None:
@@ -116,8 +158,8 @@ class TestPlaces:
         # The others are used as before; that one not before it was down.
         for up in (True, False):
             assert {member_of(bench, path_id) for path_id in range(N_PATH_IDS)} == {3, 5}
-            bench.do(bench.engine.port_changed(1, port(4, up=up), bench.now_ns))
-        bench.do(bench.engine.port_changed(1, port(4), bench.now_ns))
+            set_port(bench, port(4, up=up))
+        set_port(bench, port(4))
         assert {member_of(bench, path_id) for path_id in range(N_PATH_IDS)} == {3, 4, 5}
 
     def test_a_restarted_controller_finds_hosts_where_they_are(self) -> None:
@@ -129,8 +171,25 @@ class TestPlaces:
         again.switch_up(1, *held)
         host = again.engine.fabric.hosts[SERVER.mac]
         assert (host.port, host.addresses) == (MEMBERS[0], {(b"", SERVER.address)})
-        assert again.entries(1, BondEgress) == bench.entries(1, BondEgress)
-        assert again.entries(1, BondIngress) == bench.entries(1, BondIngress)
+        for _ in range(2):
+            assert again.entries(1, BondEgress) == bench.entries(1, BondEgress) != set()
+            assert again.entries(1, BondIngress) == bench.entries(1, BondIngress) != set()
+            again.sleep(20 * SECOND)  # Long after all that nobody wants is gone.
+
+    def test_what_was_told_before_a_restart_does_not_send_frames_back(self) -> None:
+        bench = bonded()
+        set_port(bench, port(3, up=False))
+        set_port(bench, port(3))
+        assert enters_as(bench, MEMBERS[0], None) == 4
+        held = [HeldEntry(entry, 0, 0) for entry in bench.held[1].values()]
+        for rules in ((BOND,), ()):
+            again = EngineBench(make_engine(bonds=rules))
+            again.switch_up(1, *held)
+            entries = again.entries(1, BondIngress)
+            assert all(entry.port != entry.member for entry in entries)
+            places = {entry.member for entry in entries if entry.path_id is None}
+            assert places == ({3} if rules else set())
+            assert {enters_as(again, member, None) for member in MEMBERS} == (places or {3, 4, 5})
 
     def test_also_if_the_port_that_stood_for_all_has_failed_meanwhile(self) -> None:
         bench = bonded()
@@ -169,7 +228,7 @@ class TestPaths:
         bench = bonded()
         before = [member_of(bench, path_id) for path_id in range(N_PATH_IDS)]
         bench.connect(CLIENT, SERVER, path_id=before.index(4))
-        bench.do(bench.engine.port_changed(1, port(4, up=False), bench.now_ns))
+        set_port(bench, port(4, up=False))
         after = [member_of(bench, path_id) for path_id in range(N_PATH_IDS)]
         assert 4 not in after
         assert all(now == then for now, then in zip(after, before, strict=True) if then != 4)
@@ -179,20 +238,41 @@ class TestPaths:
             w for w in bench.entries(1, HostWindow) if w.address == SERVER.address and w.port != 4
         )
         assert window.port == after[before.index(4)]
-        bench.do(bench.engine.port_changed(1, port(4), bench.now_ns))
+        set_port(bench, port(4))
         assert [member_of(bench, path_id) for path_id in range(N_PATH_IDS)] == before
 
     def test_a_port_that_is_not_live_carries_nothing(self) -> None:
         bench = bonded()
-        bench.do(bench.engine.port_changed(1, port(3, live=False), bench.now_ns))
+        set_port(bench, port(3, live=False))
         assert 3 not in {member_of(bench, path_id) for path_id in range(N_PATH_IDS)}
         assert bench.engine.fabric.hosts[SERVER.mac].port == MEMBERS[1]
 
-    def test_a_switch_that_says_of_no_port_that_it_is_live_does_not_tell(self) -> None:
+    def test_if_no_port_is_live_none_carries_anything(self) -> None:
         bench = bonded()
         for member in MEMBERS:
-            bench.do(bench.engine.port_changed(1, port(member.port, live=False), bench.now_ns))
+            set_port(bench, port(member.port, live=False))
+        assert not bench.entries(1, BondEgress)
+        assert bench.engine.fabric.hosts[SERVER.mac].port == MEMBERS[2]
+
+    def test_a_switch_that_says_of_no_port_that_it_is_live_does_not_tell(self) -> None:
+        bench = EngineBench(make_engine(bonds=(BOND,)))
+        ports = [port(n, live=False) for n in range(1, 10)]
+        bench.do(bench.engine.switch_up(1, ports, Features(REGISTERS), [], bench.now_ns))
+        bench.place(SERVER, MEMBERS[0])
+        bench.sleep(SECOND)
+        bench.place(SERVER, MEMBERS[0])
         assert len({member_of(bench, path_id) for path_id in range(N_PATH_IDS)}) == 3
+
+    def test_a_port_that_has_just_come_up_may_lead_to_a_switch(self) -> None:
+        bench = bonded()
+        set_port(bench, port(4, up=False))
+        bench.do(bench.engine.port_changed(1, port(4), bench.now_ns))
+        bench.now_ns += PORT_GRACE_NS - 1
+        bench.do(bench.engine.tend(bench.now_ns))
+        assert 4 not in {member_of(bench, path_id) for path_id in range(N_PATH_IDS)}
+        bench.now_ns += 1
+        bench.do(bench.engine.tend(bench.now_ns))
+        assert 4 in {member_of(bench, path_id) for path_id in range(N_PATH_IDS)}
 
     def test_without_bonds_switches_hold_nothing_of_it(self) -> None:
         bench = star()
@@ -200,25 +280,31 @@ class TestPaths:
         assert not bench.entries(1, AssignPathIds)
 
 
-@given(st.lists(st.tuples(st.integers(1, 6), st.sampled_from(["up", "down", "idle", "gone"]))))
+@given(
+    st.lists(st.tuples(st.integers(1, 9), st.sampled_from(["up", "down", "idle", "new", "gone"])))
+)
 def test_frames_leave_by_ports_that_are_up_and_evenly(changes: list[tuple[int, str]]) -> None:
-    bonds = Bonds([NamedPorts(None, (1, 2, 3, 4))])
+    bonds = Bonds([NamedPorts(None, tuple(range(1, 8)))])
+    bonds.set_port(1, port(99), settled=True)
     ports: dict[int, Port] = {}
+    settled: dict[int, bool] = {}
     for number, what in changes:
         if what == "gone":
             bonds.remove_port(PortId(1, number))
             ports.pop(number, None)
         else:
-            ports[number] = replace(port(number), up=what != "down", live=what == "up")
-            bonds.set_port(1, ports[number])
-    up = {number for number, one in ports.items() if one.up and number <= 4}
-    usable = {number for number in up if ports[number].live} or up
+            ports[number] = replace(port(number), up=what != "down", live=what != "idle")
+            settled[number] = what != "new"
+            bonds.set_port(1, ports[number], settled=settled[number])
+    up = {number for number, one in ports.items() if one.up and one.live and number <= 7}
+    usable = {number for number in up if settled[number]} or up
     for number in ports:
         shares = Counter(bonds.member(PortId(1, number), path_id) for path_id in range(N_PATH_IDS))
-        if number > 4 or not usable:
+        if number > 7 or not usable:
             assert set(shares) == {PortId(1, number)}
         else:
             assert {one.port for one in shares} == usable
+            assert max(shares.values()) - min(shares.values()) <= 1
             assert bonds.place(PortId(1, number)).port in usable
 
 

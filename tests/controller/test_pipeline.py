@@ -87,6 +87,7 @@ entries: st.SearchStrategy[Entry] = st.one_of(
     st.builds(LinkPort, ports),
     st.builds(ControllerAnswers),
     st.builds(FloodFrom, st.integers(1, 0xFFFF), st.booleans()),
+    st.builds(FloodFrom, st.integers(1, 0xFFFF), st.just(True), u16),
     st.builds(FloodTo, st.none() | vlans, several_ports, several_ports),
     st.builds(VlanFilter),
     st.builds(VlanPort, ports),

@@ -178,7 +178,9 @@ class TestEvents:
         switch.session.read_tunnels()
         told = switch.say_flows(*(stats_of(entry, 9) for entry in flow_entries))
         assert told == [
-            events.TunnelsCounted([(3, TunnelKind.VXLAN, 1), (3, TunnelKind.GENEVE, 1)] * 2)
+            events.TunnelsCounted(
+                [(3, kind, version, 1) for version in (4, 6) for kind in TunnelKind]
+            )
         ]
 
     @pytest.mark.parametrize("reason", [0, 2])

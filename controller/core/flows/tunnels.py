@@ -16,8 +16,8 @@ READ_EVERY_NS = 10 * 10**9
 # Two readings without any more datagrams, and one that came late.
 _CARRIED_FOR_NS = 25 * 10**9
 
-# A port, a kind of tunnel, and how many datagrams have come in.
-TunnelReading = tuple[int, TunnelKind, int]
+# A port, a kind of tunnel, the version of IP outside, and how many datagrams have come in.
+TunnelReading = tuple[int, TunnelKind, int, int]
 
 
 class Tunnels:
@@ -27,27 +27,34 @@ class Tunnels:
         self._tables = tables
         self._emit = emit
         self._due_ns: dict[int, int] = {}
-        self._counted: dict[tuple[PortId, TunnelKind], int] = {}
+        self._ports: dict[int, set[int]] = {}
+        self._counted: dict[tuple[PortId, TunnelKind, int], int] = {}
         self._carried_ns: dict[tuple[PortId, TunnelKind], int] = {}
 
     def connect(self, switch: int, ports: Iterable[int], now_ns: int) -> None:
         """A switch is connected, with these ports."""
         # Not all switches in the same turn.
         self._due_ns[switch] = now_ns + READ_EVERY_NS // 2 + switch % 8 * READ_EVERY_NS // 16
-        for port in ports:
+        present = set(ports)
+        for port in self._ports.get(switch, set()) - present:
+            self.port_gone(PortId(switch, port))
+        for port in present:
             self.port_there(PortId(switch, port))
 
     def disconnect(self, switch: int) -> None:
         self._due_ns.pop(switch, None)
 
     def port_there(self, port_id: PortId) -> None:
+        self._ports.setdefault(port_id.switch, set()).add(port_id.port)
         self._tables.put(port_id.switch, TunnelCounter(port_id.port))
 
     def port_gone(self, port_id: PortId) -> None:
+        self._ports.get(port_id.switch, set()).discard(port_id.port)
         self._tables.remove(port_id.switch, TunnelCounter(port_id.port).key)
         for kind in TunnelKind:
-            self._counted.pop((port_id, kind), None)
             self._carried_ns.pop((port_id, kind), None)
+            for version in (4, 6):
+                self._counted.pop((port_id, kind, version), None)
 
     def look(self, now_ns: int) -> None:
         """Read the counters of the switches that are due."""
@@ -58,10 +65,10 @@ class Tunnels:
 
     def counted(self, switch: int, readings: Iterable[TunnelReading], now_ns: int) -> None:
         """Some of a switch's counters. The first reading of one tells nothing: it may be old."""
-        for port, kind, packets in readings:
-            key = PortId(switch, port), kind
+        for port, kind, version, packets in readings:
+            key = PortId(switch, port), kind, version
             if packets > self._counted.get(key, packets):
-                self._carried_ns[key] = now_ns
+                self._carried_ns[key[:2]] = now_ns
             self._counted[key] = packets
 
     def carried(self, port_id: PortId, now_ns: int) -> list[TunnelKind]:

@@ -38,7 +38,7 @@ class BondHops:
         return stale
 
     def _entries(self, bond: Bond) -> list[Entry]:
-        members, place = bond.members(), bond.place
+        members, place = bond.members, bond.place
         if not members or place is None:
             return []
         by_vlan, usual = bool(self._fabric.vlans), members[0]

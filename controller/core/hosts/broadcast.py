@@ -12,6 +12,7 @@ frames to hosts that are not known yet.
 
 from collections.abc import Callable, Iterable
 from itertools import islice
+from typing import NamedTuple
 
 from controller.core.desired.tables import Tables
 from controller.core.topology.fabric import PORT_GRACE_NS, Fabric
@@ -38,8 +39,15 @@ _TOLD_PER_TURN = 16
 # When all switches surely do without what has left the tree.
 _SETTLED_NS = 250_000_000
 
-# Ports for hosts, with their VLANs where a rule names them.
-_Edges = dict[int, Membership | None]
+
+class _Edge(NamedTuple):
+    """A port for hosts: its VLANs where a rule names it, and the other ports of its bond."""
+
+    vlans: Membership | None
+    others: frozenset[int]
+
+
+_Edges = dict[int, _Edge]
 
 
 class Broadcast:
@@ -89,7 +97,7 @@ class Broadcast:
         links, edges, _ = self._told.get(switch, (set(), {}, False))
         if port in edges:
             is_gone = self._fabric.port(port_id) is None
-            if is_gone or edges[port] != self._fabric.membership(port_id):
+            if is_gone or edges[port].vlans != self._fabric.membership(port_id):
                 if is_gone:
                     # With its meter.
                     self._tables.vanished(switch, FloodFrom(port, of_hosts=True).key)
@@ -154,8 +162,10 @@ class Broadcast:
                 links.setdefault(end.switch, set()).add(end.port)
         edges: dict[int, _Edges] = {}
         for port_id in self._fabric.host_ports(now_ns):
-            vlans = self._fabric.membership(port_id)
-            edges.setdefault(port_id.switch, {})[port_id.port] = vlans
+            bond = self._fabric.bonds.bond(port_id)
+            others = bond.ports.keys() - {port_id.port} if bond else ()
+            edge = _Edge(self._fabric.membership(port_id), frozenset(others))
+            edges.setdefault(port_id.switch, {})[port_id.port] = edge
         for switch in filter(self._tables.connected, self._tables.switches()):
             ports = links.get(switch, set()), edges.get(switch, {})
             if self._told.get(switch) != (*ports, switch in self._metered):
@@ -166,8 +176,14 @@ class Broadcast:
         fabric, is_metered = self._fabric, switch in self._metered
         wanted: list[Entry] = [FloodFrom(port, of_hosts=False) for port in sorted(links)]
         if is_metered:
-            metered = sorted(port for port in edges if port <= _LAST_METERED_PORT)
-            wanted += (FloodFrom(port, of_hosts=True) for port in metered)
+            # Frames to a group count as having entered by one port of a bond; others do not.
+            sources: list[tuple[int, int | None]] = [(port, None) for port in edges]
+            sources += [(other, port) for port, edge in edges.items() for other in edge.others]
+            wanted += (
+                FloodFrom(port, of_hosts=True, counts_as=counts_as)
+                for port, counts_as in sorted(sources)
+                if port <= _LAST_METERED_PORT
+            )
         for vlan in fabric.vlans.all if fabric.vlans else [None]:
             wanted.append(self._flood_to(vlan, links, edges))
         keys = {entry.key for entry in wanted}
@@ -180,8 +196,8 @@ class Broadcast:
 
     def _flood_to(self, vlan: bytes | None, links: set[int], edges: _Edges) -> FloodTo:
         tagged, untagged, tags = set(links), set[int](), tag(vlan or b"")
-        for port, membership in edges.items():
-            form = self._fabric.vlans.on_wire(membership, tags)
+        for port, edge in edges.items():
+            form = self._fabric.vlans.on_wire(edge.vlans, tags)
             if form is not None:
                 (untagged if vlan and not form else tagged).add(port)
         return FloodTo(vlan, tuple(sorted(tagged)), tuple(sorted(untagged)))

@@ -3,7 +3,6 @@
 It knows nothing of TCP.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterable
 
 from controller.core.desired.tables import Tables
@@ -15,6 +14,7 @@ from controller.model.effects import Effect, GoOn, LinkProbe, Record, Warn
 from controller.model.entries import (
     AssignPathIds,
     BondEgress,
+    BondIngress,
     Entry,
     EntryKey,
     Forward,
@@ -76,13 +76,15 @@ class Forwarding:
                     fabric.settle(port_id)
                     self._resolver.learn(entry.mac, port_id, now_ns)
         windows = [entry for entry in entries if isinstance(entry, HostWindow)]
-        at_port = Counter(entry.port for entry in windows)
+        ends_at: dict[PortId, set[bytes]] = {}
+        for entry in windows:
+            ends_at.setdefault(fabric.place(PortId(switch, entry.port)), set()).add(entry.end)
         for entry in windows:
             port_id, tags = fabric.place(PortId(switch, entry.port)), tag(entry.vlan)
             hosts = fabric.hosts_at(port_id)
             if (
                 len(hosts) == 1
-                and at_port[entry.port] <= _ADDRESSES_OF_A_HOST
+                and len(ends_at[port_id]) <= _ADDRESSES_OF_A_HOST
                 and not fabric.owners(entry.address)
                 and fabric.tags_at(port_id, tags) is not None
             ):
@@ -99,6 +101,9 @@ class Forwarding:
             switch, Forward, lambda entry: entry.by_vlan != by_vlan and not entry.by_bond
         )
         self._tables.sweep(switch, BondEgress, lambda entry: entry.by_vlan != by_vlan)
+        # By these, frames would be taken for having entered where they did not.
+        self._remove(self._bond_hops.install())
+        self._tables.sweep(switch, BondIngress)
         self._probe(PortId(switch, port.number) for port in ports)
 
     def probe(self) -> None:

@@ -95,4 +95,4 @@ class Offenders:
         }
 
     def _hosts(self, port_id: PortId) -> list[str]:
-        return [host.mac.hex(":") for host in self._fabric.hosts_at(port_id)]
+        return [host.mac.hex(":") for host in self._fabric.hosts_at(self._fabric.place(port_id))]

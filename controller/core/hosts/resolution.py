@@ -144,8 +144,7 @@ class Resolver:
         self, port_id: PortId, src_mac: bytes, dst_mac: bytes, frame: bytes, now_ns: int
     ) -> None:
         """A frame to a destination that the switch has no entry for."""
-        port = self._fabric.port(port_id)
-        if port is not None and dst_mac == port.mac:
+        if dst_mac in self._fabric.macs_at(port_id):
             return  # An answer to a probe, which bears the port's address.
         if self._fabric.is_edge(port_id, now_ns) and self.learn(src_mac, port_id, now_ns):
             self._pass_on(self._fabric.place(port_id), dst_mac, frame, now_ns)

@@ -72,6 +72,7 @@ class Fabric:
         self._fabric_ports: set[PortId] = set()
         self._refused: set[PortId] = set()
         self._tunnels: set[PortId] = set()
+        self._unsettled: set[PortId] = set()  # Of bonds.
         self.multipath = bool(self.bonds)
         self._links = Links(link_timeout_ns)
         self._protected_names: tuple[str, ...] = ()
@@ -104,12 +105,14 @@ class Fabric:
         if switch in self._distrusted:
             self._distrusted.discard(switch)
             self._version += 1
-        ports = list(ports)
-        for port_id in self.ports_of(switch):
-            if port_id.port not in {port.number for port in ports}:
-                self.remove_port(port_id)
+        # Hosts of a bond move to those of its ports that are up before the others are gone.
+        ports = sorted(ports, key=lambda port: not port.up)
         for port in ports:
             self.set_port(switch, port, now_ns)
+        present = {port.number for port in ports}
+        for port_id in self.ports_of(switch):
+            if port_id.port not in present:
+                self.remove_port(port_id)
         self._links.renew(switch, now_ns)
 
     def disconnect(self, switch: int, now_ns: int) -> None:
@@ -145,21 +148,21 @@ class Fabric:
             self._fabric_ports.discard(port_id)
             self._tunnels.discard(port_id)
             self._refused.discard(port_id)
-        self._update_bond(port_id, port)
-        if not port.up:
-            self._forget_hosts(port_id)
         settled_ns = now_ns + PORT_GRACE_NS
         if known is not None and known.port.up and port.up:
             settled_ns = known.settled_ns
         membership = self.vlans.membership(switch, port)
         self._ports[port_id] = _PortState(port, settled_ns, membership)
+        self._update_bond(port_id, now_ns)
+        if not port.up:
+            self._forget_hosts(port_id)
 
     def remove_port(self, port_id: PortId) -> None:
         self._count_change()
-        self._update_bond(port_id, None)
+        self._ports.pop(port_id, None)
+        self._update_bond(port_id, 0)
         self._links.remove_port(port_id)
         self._forget_hosts(port_id)
-        self._ports.pop(port_id, None)
         self._fabric_ports.discard(port_id)
         self._refused.discard(port_id)
         self._tunnels.discard(port_id)
@@ -169,26 +172,42 @@ class Fabric:
         bond = self.bonds.bond(port_id)
         return {PortId(port_id.switch, port) for port in bond.ports} if bond else set()
 
-    def _update_bond(self, port_id: PortId, port: Port | None) -> None:
+    def _update_bond(self, port_id: PortId, now_ns: int) -> None:
         """A port has changed, or is gone. The hosts of the bond that it was or is in are at the
         port that stands for it now, and are reached by other ports."""
-        ports = self._bonded(port_id)
-        if port is None:
+        former, state = self._bonded(port_id), self._ports.get(port_id)
+        if state is None:
             self.bonds.remove_port(port_id)
         else:
-            usable = port.up and port_id not in self._refused
-            self.bonds.set_port(port_id.switch, replace(port, up=usable))
-        ports |= self._bonded(port_id)
-        bonded = [port_id for port_id in ports if self.bonds.bond(port_id)]
-        for port_id in ports if bonded else ():
-            for host in self.hosts_at(port_id):
-                self.learn(host.mac, self.place(bonded[0]))
+            port = replace(state.port, up=state.port.up and port_id not in self._refused)
+            settled = now_ns >= state.settled_ns
+            self.bonds.set_port(port_id.switch, port, settled=settled)
+            if port.up and not settled and self.bonds.bond(port_id):
+                self._unsettled.add(port_id)
+        present, others = self._bonded(port_id), former - {port_id}
+        for one in former | present:
+            has_left = one == port_id and others and not others & present
+            place = self.place(min(others) if has_left and one in former else one)
+            for host in self.hosts_at(one):
+                self.learn(host.mac, place)
                 self._changed_hosts.add(host.mac)
 
+    def settle_bonds(self, now_ns: int) -> None:
+        """Use the ports of bonds that have been up for long enough without leading to a switch."""
+        states = ((port_id, self._ports.get(port_id)) for port_id in self._unsettled)
+        due = [one for one, state in states if state is None or now_ns >= state.settled_ns]
+        self._unsettled.difference_update(due)
+        for port_id in due:
+            self.bonds.settle(port_id)
+        for port_id in due:
+            self._update_bond(port_id, now_ns)
+
     def settle(self, port_id: PortId) -> None:
-        """It is known that this port leads to hosts: end its grace period."""
-        if port_id in self._ports:
-            self._ports[port_id].settled_ns = 0
+        """It is known that this port leads to hosts, and the others of its bond: end their grace
+        periods."""
+        for one in self._bonded(port_id) | {port_id}:
+            if one in self._ports:
+                self._ports[one].settled_ns = 0
 
     def port(self, port_id: PortId) -> Port | None:
         state = self._ports.get(port_id)
@@ -208,6 +227,11 @@ class Fabric:
     def place(self, port_id: PortId) -> PortId:
         """Where hosts behind a port are: at itself, or at the port that stands for its bond."""
         return self.bonds.place(port_id)
+
+    def macs_at(self, port_id: PortId) -> set[bytes]:
+        """The switch's own Ethernet addresses at a port, or at the ports of its bond."""
+        states = (self._ports.get(one) for one in self._bonded(port_id) | {port_id})
+        return {state.port.mac for state in states if state is not None}
 
     def is_for_hosts(self, port_id: PortId) -> bool:
         """Whether the operator has named a port as one for hosts: it leads to no switch."""
@@ -284,14 +308,14 @@ class Fabric:
             return False
         for port_id in (a, b):
             self._refused.add(port_id)
-            self._update_bond(port_id, self._ports[port_id].port)
+            self._update_bond(port_id, 0)
             self._forget_hosts(port_id)
         self._count_change()
         return True
 
-    def ends_tunnel(self, port_id: PortId) -> None:
-        """A frame came out of a tunnel at this port."""
-        self._tunnels.add(port_id)
+    def set_tunnel(self, port_id: PortId, *, is_tunnel: bool) -> None:
+        """A frame came in by this port, out of a tunnel or not."""
+        (self._tunnels.add if is_tunnel else self._tunnels.discard)(port_id)
 
     def is_tunnel(self, port_id: PortId) -> bool:
         """Whether this port is known to be the end of a tunnel."""

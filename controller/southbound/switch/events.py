@@ -104,9 +104,10 @@ class PortsCounted(NamedTuple):
 
 
 class TunnelsCounted(NamedTuple):
-    """How many datagrams of tunnels have entered: the port, the kind, the number."""
+    """How many datagrams of tunnels have entered: the port, the kind, the version of IP outside,
+    the number."""
 
-    readings: list[tuple[int, TunnelKind, int]]
+    readings: list[tuple[int, TunnelKind, int, int]]
 
 
 class ControlTimed(NamedTuple):

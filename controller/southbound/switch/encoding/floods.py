@@ -4,11 +4,14 @@ from controller.model.entries import CONTROLLER_ANSWERS_S, ControllerAnswers, Fl
 from controller.model.packet_ins import PacketClass
 from controller.southbound.codec.match import (
     IN_PORT,
+    NXM_IN_PORT,
     Match,
     exact,
     in_vlan,
+    load,
     output,
     pop_vlan,
+    unpack_load,
     unpack_outputs,
     vlan_in,
 )
@@ -48,15 +51,23 @@ def _encode_flood_from(entry: FloodFrom) -> FlowEntries:
     if not entry.of_hosts:
         return (FlowEntry(Table.FLOOD, _FLOOD_FROM_LINK, cookie, match, goto=Table.FLOOD_OUT),)
     meter = meter_of(entry.port, PacketClass.FLOODED)
+    actions = COPY
+    if entry.counts_as is not None:
+        actions = COPY + load(NXM_IN_PORT, 0, 8 * NXM_IN_PORT.length, entry.counts_as)
     return (
         FlowEntry(
-            *(Table.FLOOD, _FLOOD_FROM, cookie, match, COPY), goto=Table.FLOOD_OUT, meter=meter
+            *(Table.FLOOD, _FLOOD_FROM, cookie, match, actions), goto=Table.FLOOD_OUT, meter=meter
         ),
     )
 
 
 def _decode_flood_from(found: Found) -> FloodFrom:
-    return FloodFrom(found.number(IN_PORT), bool(detail_of(found.cookie)))
+    counts_as = found.instructions.actions[len(COPY) :]
+    return FloodFrom(
+        found.number(IN_PORT),
+        bool(detail_of(found.cookie)),
+        unpack_load(counts_as) if counts_as else None,
+    )
 
 
 def _encode_flood_to(entry: FloodTo) -> FlowEntries:

@@ -43,12 +43,13 @@ def _decode_tunnel_counter(found: Found) -> TunnelCounter:
     return TunnelCounter(found.number(IN_PORT))
 
 
-def counted_tunnel(match: bytes) -> tuple[int, TunnelKind]:
-    """The port and the kind of a TunnelCounter, by the packed match of a flow entry of it. Raises
-    ValueError."""
+def counted_tunnel(match: bytes) -> tuple[int, TunnelKind, int]:
+    """The port, the kind and the version of IP of a TunnelCounter, by the packed match of a flow
+    entry of it. Raises ValueError."""
     values = {field: int.from_bytes(value, "big") for field, value, _ in unpack_match(match)}
     try:
-        return values[IN_PORT], TunnelKind(values[UDP_DST])
+        version = 4 if values[ETH_TYPE] == ETH_IPV4 else 6
+        return values[IN_PORT], TunnelKind(values[UDP_DST]), version
     except KeyError as missing:
         raise ValueError(f"a counter of tunnels without the match field {missing}") from None
 
