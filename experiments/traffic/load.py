@@ -16,6 +16,7 @@ import random
 import select
 import socket
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from itertools import repeat
@@ -61,6 +62,13 @@ def send(sender: socket.socket, gaps: Iterator[float]) -> ByteBins:
             return bins
 
 
+def discard(sink: socket.socket) -> None:
+    """Throw away what comes: what found no room would look like a loss of the network's."""
+    packet = bytearray(_PAYLOAD_BYTES)
+    while True:
+        sink.recv_into(packet)
+
+
 def main() -> None:
     """Entry point of the process."""
     parser = argparse.ArgumentParser(description="UDP at a mean rate.")
@@ -72,9 +80,9 @@ def main() -> None:
     parser.add_argument("--seed", required=True)
     args = parser.parse_args()
     with network_of(args.receiver_pid):
-        # Nobody reads: what finds no room in it is dropped without a word.
         sink = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         sink.bind((args.to, PORT))
+    threading.Thread(target=discard, args=(sink,), daemon=True).start()
     with network_of(args.sender_pid):
         sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         sender.connect((args.to, PORT))
