@@ -3,6 +3,7 @@
 from controller.core.desired.tables import Tables
 from controller.core.topology.bonds import Bond
 from controller.core.topology.fabric import Fabric
+from controller.core.topology.next_hops import by_path_id
 from controller.model.entries import AssignPathIds, BondEgress, BondIngress, Entry, EntryKey
 
 
@@ -41,11 +42,11 @@ class BondHops:
         members, place = bond.members, bond.place
         if not members or place is None:
             return []
-        by_vlan, usual = bool(self._fabric.vlans), members[0]
-        entries: list[Entry] = [BondEgress(place, None, usual, by_vlan)]
-        for path_id, member in enumerate(members):
-            if member != usual:
-                entries.append(BondEgress(place, path_id, member, by_vlan))
+        by_vlan = bool(self._fabric.vlans)
+        entries: list[Entry] = [
+            BondEgress(place, path_id, member, by_vlan)
+            for path_id, member in by_path_id(members).items()
+        ]
         for port in sorted(bond.ports):
             if port != place:
                 entries.append(BondIngress(port, None, place))

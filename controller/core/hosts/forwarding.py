@@ -128,7 +128,7 @@ class Forwarding:
             self._report_lost(before)
 
     def _warn_of_link(self, port_id: PortId) -> None:
-        """A port for hosts leads to a switch: as a link it would carry all VLANs."""
+        """A port that the operator has named as one for hosts leads to a switch."""
         setting = "fabric.bonds" if self._fabric.bonds.bond(port_id) else "fabric.vlans"
         text = (
             f"port {port_id.port} leads to another switch, but {setting} names it as one for "

@@ -187,7 +187,7 @@ class Fabric:
         present, others = self._bonded(port_id), former - {port_id}
         for one in former | present:
             has_left = one == port_id and others and not others & present
-            place = self.place(min(others) if has_left and one in former else one)
+            place = self.place(min(others) if has_left else one)
             for host in self.hosts_at(one):
                 self.learn(host.mac, place)
                 self._changed_hosts.add(host.mac)

@@ -175,7 +175,7 @@ class NextHops:
         return bool(changed)
 
     def _replace(self, switch: int, destination: int, held: list[int], wanted: list[int]) -> None:
-        before, after = _hops(held), _hops(wanted)
+        before, after = by_path_id(held), by_path_id(wanted)
         for path_id, port in after.items():
             if path_id is not None:
                 self._fabric.multipath = True
@@ -185,8 +185,9 @@ class NextHops:
             self._tables.remove(switch, NextHop(destination, path_id, 0).key)
 
 
-def _hops(ports: list[int]) -> dict[int | None, int]:
-    """The hops of a switch by path id; one without path id is for those that have no other."""
+def by_path_id(ports: Sequence[int]) -> dict[int | None, int]:
+    """The ports of all path ids as they are installed: the one without path id is for all that have
+    no other."""
     if not ports or not ports[0]:
         return {}
     usual = ports[0]

@@ -1,4 +1,4 @@
-"""Flows as matches of flow entries, and back."""
+"""Flows and path ids as matches of flow entries, and back."""
 
 from controller.model.flow import FlowKey
 from controller.southbound.codec.ethernet import ETH_IPV4, ETH_IPV6
@@ -7,6 +7,7 @@ from controller.southbound.codec.match import (
     IPV4_SRC,
     IPV6_DST,
     IPV6_SRC,
+    REG0,
     TCP_DST,
     TCP_SRC,
     Field,
@@ -15,7 +16,7 @@ from controller.southbound.codec.match import (
     in_vlan,
     vlan_in,
 )
-from controller.southbound.switch.pipeline import tcp
+from controller.southbound.switch.pipeline import HAS_PATH_ID, path_id_of, tcp
 
 
 def match_of_flow(flow: FlowKey) -> Match:
@@ -36,6 +37,16 @@ def flow_of_match(values: dict[Field, bytes]) -> FlowKey:
     src, dst = address_fields(values)
     src_port, dst_port = (int.from_bytes(values[field], "big") for field in (TCP_SRC, TCP_DST))
     return FlowKey(values[src], src_port, values[dst], dst_port, vlan_in(values))
+
+
+def of_path_id(path_id: int | None) -> Match:
+    """The match for frames with a path id; if it is None, for all."""
+    return () if path_id is None else (exact(REG0, HAS_PATH_ID | path_id),)
+
+
+def path_id_in(values: dict[Field, bytes]) -> int | None:
+    """The path id of a match; None without one."""
+    return path_id_of(int.from_bytes(values[REG0], "big")) if REG0 in values else None
 
 
 def address_fields(values: dict[Field, bytes]) -> tuple[Field, Field]:

@@ -33,7 +33,12 @@ from controller.southbound.codec.match import (
 )
 from controller.southbound.codec.openflow import FlowEntry
 from controller.southbound.switch.encoding.coding import Coding, FlowEntries, Found
-from controller.southbound.switch.encoding.flow_match import address_fields, family
+from controller.southbound.switch.encoding.flow_match import (
+    address_fields,
+    family,
+    of_path_id,
+    path_id_in,
+)
 from controller.southbound.switch.encoding.vlans import LINK_PRIORITY
 from controller.southbound.switch.pipeline import (
     HAS_PATH_ID,
@@ -118,17 +123,14 @@ def _decode_forward_via(found: Found) -> ForwardVia:
 
 
 def _encode_next_hop(entry: NextHop) -> FlowEntries:
-    match: Match = (exact(METADATA, entry.destination),)
-    priority = _HOP
-    if entry.path_id is not None:
-        match = (*match, exact(REG0, HAS_PATH_ID | entry.path_id))
-        priority = _HOP_OF_PATH_ID
+    match: Match = (exact(METADATA, entry.destination), *of_path_id(entry.path_id))
+    priority = _HOP if entry.path_id is None else _HOP_OF_PATH_ID
     return (FlowEntry(Table.PATH, priority, cookie_of(Kind.NEXT_HOP), match, output(entry.port)),)
 
 
 def _decode_next_hop(found: Found) -> NextHop:
-    path_id = path_id_of(found.number(REG0)) if REG0 in found.values else None
-    return NextHop(found.number(METADATA), path_id, unpack_output(found.instructions.actions))
+    port = unpack_output(found.instructions.actions)
+    return NextHop(found.number(METADATA), path_id_in(found.values), port)
 
 
 def _encode_protected_hop(entry: ProtectedHop) -> FlowEntries:
