@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from controller.southbound.switch.pipeline import Table
-from dummy_ovs import Controller, DummyOvs, controlled, free_endpoint, patched_prefix, wait_for
-from packets import ACK, PSH, SYN, Host, arp, ethernet, ipv4, segment, tcp_options
-from test_real_switch import CONFIG, read_events, stock_prefix
+from dummy_ovs import DummyOvs, controlled, patched_prefix, wait_for
+from packets import ACK, PSH, SYN, Host, ethernet, ipv4, segment, tcp_options
+from test_real_switch import CONFIG, World, stock_prefix
 
 CLIENT, SERVER = Host(1), Host(2)
 PORTS = {CLIENT: "p1", SERVER: "p9"}
@@ -25,20 +25,15 @@ HOST_WINDOW = re.compile(
 )
 
 
-class Bonded:
+class Bonded(World):
     """Switch s1 has the client at p1 and a bond of m1 and m2; at its other end is the server."""
 
     config = CONFIG.replace("fabric: {{", "fabric: {{bonds: [{{switch: 1, ports: ['m?']}}], ")
+    ports = PORTS
 
     def __init__(self, switch: DummyOvs, directory: Path) -> None:
-        self.switch = switch
-        self._events = directory / "events.jsonl"
-        listen = free_endpoint()
-        self.controller = Controller(
-            directory, self.config.format(listen=listen, events=self._events)
-        )
-        self.controller.start()
-        switch.add_bridge("s1", 1, listen)
+        super().__init__(switch, directory)
+        switch.add_bridge("s1", 1, self.listen)
         switch.vsctl(
             *("add-br", "host", "--", "set", "bridge", "host", "datapath_type=dummy"),
             "fail-mode=standalone",
@@ -47,38 +42,12 @@ class Bonded:
         switch.add_port("host", "p9", 9)
         switch.add_bond(("s1", "host"), (("m1", "h1"), ("m2", "h2")), 11)
 
-    def send(self, frame: bytes, by: Host) -> None:
-        self.switch.inject(PORTS[by], frame)
-
-    def got(self, at: Host) -> list[bytes]:
-        return self.switch.sent(PORTS[at])
-
-    def arrives(self, frame: bytes, at: Host) -> None:
-        wait_for(lambda: frame in self.got(at), f"a frame at {PORTS[at]}")
-
-    def events(self, kind: str) -> list[dict[str, object]]:
-        return read_events(self._events, kind)
-
     def left_by(self, frames: list[bytes]) -> dict[str, int]:
         """How many of these frames left s1 by each member."""
         return {
             member: sum(frame in frames for frame in self.switch.sent(member))
             for member in ("m1", "m2")
         }
-
-    def introduce(self) -> None:
-        question, answer = arp(1, CLIENT, SERVER), arp(2, SERVER, CLIENT)
-
-        def asked() -> bool:
-            self.send(question, CLIENT)
-            return question in self.got(SERVER)
-
-        def answered() -> bool:
-            self.send(answer, SERVER)
-            return answer in self.got(CLIENT)
-
-        wait_for(asked, "the question at the server")
-        wait_for(answered, "the answer at the client")
 
     def open(self, calls: list[tuple[int, int]]) -> tuple[list[bytes], list[bytes]]:
         """Open connections from the client to the server; returns the SYNs and the answers."""
@@ -111,7 +80,7 @@ class Bonded:
 def with_lacp(prefix: Path, directory: Path) -> Iterator[Bonded]:
     with controlled(Bonded, prefix, directory) as bonded:
         wait_for(lambda: bonded.switch.ofctl("show", "s1").count("LIVE") >= 3, "LACP")
-        bonded.introduce()
+        bonded.resolve(CLIENT, SERVER)
         yield bonded
 
 
@@ -124,8 +93,8 @@ def bonded(tmp_path: Path) -> Iterator[Bonded]:
 def test_connections_use_both_members_and_nothing_comes_twice(bonded: Bonded) -> None:
     there, back = bonded.open(CALLS)
     wait_for(lambda: len(bonded.events("connection_opened")) == N_CONNECTIONS, "all connections")
-    assert all(bonded.got(SERVER).count(frame) == 1 for frame in there)
-    assert all(bonded.got(CLIENT).count(frame) == 1 for frame in back)
+    assert all(bonded.received(SERVER).count(frame) == 1 for frame in there)
+    assert all(bonded.received(CLIENT).count(frame) == 1 for frame in back)
     used = bonded.left_by(there)
     assert sum(used.values()) == N_CONNECTIONS
     assert min(used.values()) > N_CONNECTIONS // 5
@@ -162,8 +131,8 @@ def test_frames_to_all_come_once_and_do_not_return(bonded: Bonded) -> None:
         frame = ethernet(b"\xff" * 6, by.mac, 0x0800, packet)
         bonded.send(frame, by)
         bonded.arrives(frame, at)
-        assert bonded.got(at).count(frame) == 1
-        assert frame not in bonded.got(by)
+        assert bonded.received(at).count(frame) == 1
+        assert frame not in bonded.received(by)
 
 
 def test_a_lost_member_is_left_and_comes_back(bonded: Bonded) -> None:
@@ -197,7 +166,7 @@ def test_a_restarted_controller_changes_nothing(bonded: Bonded) -> None:
     bonded.controller.stop()
     bonded.controller.start()
     wait_for(lambda: len(bonded.events("switch_up")) == 2, "the switch")
-    bonded.introduce()
+    bonded.resolve(CLIENT, SERVER)
     after = ages_s()
     assert after.keys() == before.keys()
     assert len(after) > 16

@@ -44,19 +44,56 @@ def tagged(frame: bytes) -> bytes:
     return frame[:12] + bytes.fromhex("81000007") + frame[12:]
 
 
-class TwoSwitchesAndController:
-    """Two switches, h1 and h2 at the first, h3 at the second, and the controller."""
+class World:
+    """A controller, and hosts at ports of switches."""
 
     config = CONFIG
+    ports = PORTS
 
     def __init__(self, switch: DummyOvs, directory: Path) -> None:
+        self.switch = switch
         self.listen = free_endpoint()
         self._events = directory / "events.jsonl"
         self.controller = Controller(
             directory, self.config.format(listen=self.listen, events=self._events)
         )
         self.controller.start()
-        self.switch = switch
+
+    def events(self, kind: str) -> list[dict[str, Any]]:
+        return read_events(self._events, kind)
+
+    def send(self, frame: bytes, by: Host) -> None:
+        self.switch.inject(self.ports[by], frame)
+
+    def received(self, at: Host) -> list[bytes]:
+        """What a host has got so far."""
+        return self.switch.sent(self.ports[at])
+
+    def arrives(self, frame: bytes, at: Host) -> None:
+        wait_for(lambda: frame in self.received(at), f"a frame at {self.ports[at]}")
+
+    def resolve(self, a: Host, b: Host) -> None:
+        """Let the fabric know two hosts, as hosts do it: by ARP."""
+        question, answer = arp(1, a, b), arp(2, b, a)
+
+        def asked() -> bool:
+            self.send(question, a)
+            return question in self.received(b)
+
+        def answered() -> bool:
+            self.send(answer, b)
+            return answer in self.received(a)
+
+        # While the fabric is becoming known, a frame may be lost: a host asks again.
+        wait_for(asked, f"the question at {self.ports[b]}")
+        wait_for(answered, f"the answer at {self.ports[a]}")
+
+
+class TwoSwitchesAndController(World):
+    """Two switches, h1 and h2 at the first, h3 at the second, and the controller."""
+
+    def __init__(self, switch: DummyOvs, directory: Path) -> None:
+        super().__init__(switch, directory)
         for name, dpid in (("s1", 1), ("s2", 2)):
             switch.add_bridge(name, dpid, self.listen)
         switch.add_link(("s1", "s2"), ("l1", "l2"), 10)
@@ -64,35 +101,14 @@ class TwoSwitchesAndController:
         switch.add_port("s1", "p2", 2)
         switch.add_port("s2", "p3", 3)
 
-    def events(self, kind: str) -> list[dict[str, object]]:
-        return read_events(self._events, kind)
-
     def wait_events(self, kind: str, count: int = 1) -> list[dict[str, Any]]:
         wait_for(lambda: len(self.events(kind)) >= count, f"{count} x {kind}")
         return self.events(kind)
 
-    def send(self, frame: bytes, by: Host) -> None:
-        self.switch.inject(PORTS[by], frame)
-
-    def arrives(self, frame: bytes, at: Host) -> None:
-        wait_for(lambda: frame in self.switch.sent(PORTS[at]), f"a frame at {PORTS[at]}")
-
     def introduce(self) -> None:
-        """Let the fabric know h1 and h3, as hosts do it: by ARP."""
+        """Let the fabric know h1 and h3."""
         self.wait_events("link_up")
-        question, answer = arp(1, H1, H3), arp(2, H3, H1)
-
-        def asked() -> bool:
-            self.send(question, H1)
-            return question in self.switch.sent("p3")
-
-        def answered() -> bool:
-            self.send(answer, H3)
-            return answer in self.switch.sent("p1")
-
-        # While the fabric is becoming known, a frame may be lost: a host asks again.
-        wait_for(asked, "the question at h3")
-        wait_for(answered, "the answer at h1")
+        self.resolve(H1, H3)
         wait_for(lambda: len(self.forwards()) == 4, "forwarding entries on both switches")
 
     def forwards(self) -> list[str]:

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from controller.cli.client import Client
-from dummy_ovs import Controller, DummyOvs, controlled, free_endpoint, wait_for
-from packets import ACK, PSH, SYN, Host, arp, segment, tcp_options
-from test_real_switch import CONFIG, read_events, stock_prefix
+from dummy_ovs import DummyOvs, controlled, wait_for
+from packets import ACK, PSH, SYN, Host, segment, tcp_options
+from test_real_switch import CONFIG, World, stock_prefix
 
 CLIENT, SERVER = Host(1), Host(2)
 PORTS = {CLIENT: "p1", SERVER: "p2"}
@@ -17,21 +17,17 @@ CALL, ANSWER = (40_000, 80), (80, 40_000)
 TRANSIT = 3
 
 
-class Overlay:
+class Overlay(World):
     """Switches 1 and 2, with a tunnel between them that goes through switch 3."""
 
+    ports = PORTS
+
     def __init__(self, switch: DummyOvs, directory: Path) -> None:
-        self.switch = switch
-        self._events = directory / "events.jsonl"
-        self._listen = free_endpoint()
         self._socket = directory / "weir.sock"
-        config = CONFIG.format(listen=self._listen, events=self._events)
-        self.controller = Controller(
-            directory, config + f"northbound: {{socket: {self._socket}}}\n"
-        )
-        self.controller.start()
+        self.config = CONFIG + f"northbound: {{{{socket: {self._socket}}}}}\n"
+        super().__init__(switch, directory)
         for name, dpid in (("s1", 1), ("s2", 2), ("s3", TRANSIT)):
-            switch.add_bridge(name, dpid, self._listen)
+            switch.add_bridge(name, dpid, self.listen)
         switch.add_port("s1", "p1", 1)
         switch.add_port("s2", "p2", 1)
         switch.add_underlay("u1", "10.9.0.1", "10.9.0.2")
@@ -43,32 +39,9 @@ class Overlay:
         self.switch.add_tunnel(kind, (("s1", "v1", "10.9.0.2"), ("s2", "v2", "10.9.0.1")), 5, 77)
         wait_for(lambda: self.events("link_up"), "the link through the tunnel")
 
-    def send(self, frame: bytes, by: Host) -> None:
-        self.switch.inject(PORTS[by], frame)
-
-    def arrives(self, frame: bytes, at: Host) -> None:
-        wait_for(lambda: frame in self.switch.sent(PORTS[at]), f"a frame at {PORTS[at]}")
-
-    def events(self, kind: str) -> list[dict[str, Any]]:
-        return read_events(self._events, kind)
-
-    def ports(self) -> dict[tuple[int, int], dict[str, Any]]:
+    def told_ports(self) -> dict[tuple[int, int], dict[str, Any]]:
         rows = Client(str(self._socket)).ask("ports", {})["ports"]
         return {(row["switch"], row["port"]): row for row in rows}
-
-    def introduce(self) -> None:
-        question, answer = arp(1, CLIENT, SERVER), arp(2, SERVER, CLIENT)
-
-        def asked() -> bool:
-            self.send(question, CLIENT)
-            return question in self.switch.sent("p2")
-
-        def answered() -> bool:
-            self.send(answer, SERVER)
-            return answer in self.switch.sent("p1")
-
-        wait_for(asked, "the question at the server")
-        wait_for(answered, "the answer at the client")
 
 
 @pytest.fixture
@@ -82,7 +55,7 @@ def test_connections_are_known_at_the_ends_and_tunnels_between(
     overlay: Overlay, kind: str, label: str
 ) -> None:
     overlay.connect(kind)
-    overlay.introduce()
+    overlay.resolve(CLIENT, SERVER)
     syn = segment(CLIENT, SERVER, CALL, SYN, options=tcp_options(1460, 7))
     syn_ack = segment(SERVER, CLIENT, ANSWER, SYN | ACK, options=tcp_options(1400, 9))
     overlay.send(syn, CLIENT)
@@ -98,10 +71,10 @@ def test_connections_are_known_at_the_ends_and_tunnels_between(
     def told() -> bool:
         data = segment(CLIENT, SERVER, CALL, ACK | PSH, next(sequences), payload=bytes(500))
         overlay.send(data, CLIENT)
-        return label in overlay.ports()[TRANSIT, 1]["tunnels"]
+        return label in overlay.told_ports()[TRANSIT, 1]["tunnels"]
 
     wait_for(told, "the transit switch to say what it carries")
-    ports = overlay.ports()
+    ports = overlay.told_ports()
     assert ports[1, 5]["tunnel"]
     assert ports[2, 5]["tunnel"]
     assert ports[1, 5]["peer"] == "0000000000000002:5"
