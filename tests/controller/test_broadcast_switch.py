@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from controller.southbound.switch.pipeline import Table
-from dummy_ovs import Controller, DummyOvs, controlled, free_endpoint, wait_for
+from dummy_ovs import DummyOvs, controlled, wait_for
 from packets import Host, arp, ethernet, ipv4
-from test_real_switch import CONFIG, read_events, stock_prefix
+from test_real_switch import CONFIG, World, stock_prefix
 
 H1, H2, H3 = Host(1), Host(2), Host(3)
 PORTS = {H1: "p1", H2: "p2", H3: "p3"}
@@ -24,29 +24,18 @@ def to_group(src: Host, mark: int, group: bytes = BROADCAST) -> bytes:
     return ethernet(group, src.mac, 0x0800, packet)
 
 
-class Ring:
+class Ring(World):
     config = CONFIG + f"budgets: {{{{broadcast: {RATE}}}}}\n"
+    ports = PORTS
 
     def __init__(self, switch: DummyOvs, directory: Path) -> None:
-        self.switch = switch
-        self._events = directory / "events.jsonl"
-        listen = free_endpoint()
-        self.controller = Controller(
-            directory, self.config.format(listen=listen, events=self._events)
-        )
-        self.controller.start()
+        super().__init__(switch, directory)
         for n in (1, 2, 3):
-            switch.add_bridge(f"s{n}", n, listen)
+            switch.add_bridge(f"s{n}", n, self.listen)
         for a, b in ((1, 2), (2, 3), (3, 1)):
             switch.add_link((f"s{a}", f"s{b}"), (f"l{a}{b}", f"l{b}{a}"), 10 + a)
         for n in (1, 2, 3):
             switch.add_port(f"s{n}", f"p{n}", 1)
-
-    def send(self, *frames: bytes, by: Host) -> None:
-        self.switch.inject(PORTS[by], *frames)
-
-    def events(self, kind: str) -> list[dict[str, Any]]:
-        return read_events(self._events, kind)
 
     def reaches(self, frame: bytes, by: Host) -> None:
         """Both other hosts get it once."""
@@ -127,7 +116,7 @@ def test_a_storm_is_cut_and_named(ring: Ring) -> None:
     def named() -> list[dict[str, Any]]:
         frames = [to_group(H1, len(sent) + n) for n in range(4 * RATE)]
         sent.update(frames)
-        ring.send(*frames, by=H1)
+        ring.switch.inject(PORTS[H1], *frames)
         return ring.events("packet_ins_limited")
 
     wait_for(named, "the port to be named")

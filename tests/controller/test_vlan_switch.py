@@ -29,6 +29,7 @@ def datagram(src: Host, dst: Host, mark: int = 0) -> bytes:
 
 
 class TwoVlans(TwoSwitchesAndController):
+    ports = PORTS
     config = CONFIG.replace(
         "fabric: {{",
         "fabric: {{vlans: [{{switch: 1, ports: [p1], access: 10}}, {{ports: [p2], access: 20}}, "
@@ -39,15 +40,6 @@ class TwoVlans(TwoSwitchesAndController):
         super().__init__(switch, directory)
         switch.add_port("s2", "p4", 4)
         switch.add_port("s2", "p5", 5)
-
-    def send(self, frame: bytes, by: Host) -> None:
-        self.switch.inject(PORTS[by], frame)
-
-    def arrives(self, frame: bytes, at: Host) -> None:
-        wait_for(lambda: frame in self.switch.sent(PORTS[at]), f"a frame at {PORTS[at]}")
-
-    def got(self, at: Host) -> list[bytes]:
-        return self.switch.sent(PORTS[at])
 
     def announce(self) -> None:
         """All hosts say where they are, until the fabric knows it."""
@@ -106,7 +98,9 @@ def test_nobody_gets_what_is_in_another_vlan(world: TwoVlans, controlled_too: bo
     world.send(tagged(datagram(ROUTER, B, 9), V20), ROUTER)
     world.arrives(datagram(ROUTER, B, 9), B)
     for host, expected in ((A, 0), (B, 1), (C, 1), (STRANGER, 0), (ROUTER, 0)):
-        assert len([frame for frame in world.got(host) if frame[-40:-1] == bytes(39)]) == expected
+        assert (
+            len([frame for frame in world.received(host) if frame[-40:-1] == bytes(39)]) == expected
+        )
 
 
 def test_questions_are_answered_in_their_vlan_only(world: TwoVlans) -> None:
@@ -120,8 +114,8 @@ def test_questions_are_answered_in_their_vlan_only(world: TwoVlans) -> None:
     world.send(question, A)
     world.arrives(question, C)
     world.arrives(tagged(question, V10), ROUTER)
-    assert question not in world.got(B) + world.got(STRANGER)
-    assert arp(2, B, A) not in world.got(A)
+    assert question not in world.received(B) + world.received(STRANGER)
+    assert arp(2, B, A) not in world.received(A)
 
 
 def test_what_a_router_passes_on_are_two_legs(world: TwoVlans) -> None:
