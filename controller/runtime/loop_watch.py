@@ -15,8 +15,9 @@ def watch_turns(
     hub: Hub,
     observe: Callable[[int], object],
     clock_ns: Callable[[], int] = time.thread_time_ns,
-) -> None:
+) -> Callable[[], int]:
     """Have each turn of the loop observed, in ns from when it has got input until it looks again.
+    Returns what tells how long the present one has lasted.
 
     The clock is the thread's processor time: for what else the machine does the loop cannot help.
     """
@@ -30,3 +31,4 @@ def watch_turns(
         return found
 
     hub.do_poll = do_poll
+    return lambda: clock_ns() - begun_ns

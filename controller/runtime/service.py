@@ -4,6 +4,7 @@ Ryu must have been prepared (launcher.py) before this is imported.
 """
 
 import contextlib
+import functools
 import logging
 import os
 import socket
@@ -44,6 +45,7 @@ from controller.runtime.loop_watch import watch_turns
 from controller.southbound.switch.admission import Admission
 from controller.southbound.transport.acceptor import Acceptor
 from controller.southbound.transport.channel import Handshake
+from controller.southbound.transport.rota import Rota
 from controller.southbound.transport.tls import Credentials
 
 LOG = logging.getLogger("weir")
@@ -110,11 +112,14 @@ class Service:
         if config.standby.peers:
             self._mastership = self._share(resources)
         self._inspection = Inspection(self._weir, self._mastership)
+        main_loop = get_hub()
+        turn_age_ns = watch_turns(main_loop, self._weir.tallies.loop_turns.observe)
         self._acceptor = Acceptor(
             self._listening,
             self._credentials if config.openflow.listen.transport == "ssl" else None,
             self._mastership or self._weir,
             lambda: Admission(self._weir.limits, time.monotonic_ns),
+            Rota(turn_age_ns, functools.partial(main_loop.schedule_call_global, 0)),
             time.monotonic_ns,
             self.fail,
         )
@@ -124,7 +129,6 @@ class Service:
         self._weir.start()
         hub.spawn(self._acceptor.serve)
         hub.spawn(self._weir.tallies.watch_loop, time.monotonic_ns, hub.sleep)
-        watch_turns(get_hub(), self._weir.tallies.loop_turns.observe)
         self._serve_northbound(self._config.northbound)
         if self._credentials is not None:
             hub.spawn(self._follow_files, self._credentials)

@@ -1,6 +1,7 @@
 """The connection to a switch over a real socket: handshake, reassembly, a deaf switch."""
 
 import contextlib
+import functools
 import gc
 import socket
 import struct
@@ -11,6 +12,7 @@ from pathlib import Path
 import greenlet
 import pytest
 from eventlet.green import socket as green_socket
+from eventlet.hubs import get_hub
 from ryu.base.app_manager import AppManager
 from ryu.lib import hub
 from ryu.ofproto import ofproto_protocol, ofproto_v1_3
@@ -26,10 +28,16 @@ from controller.southbound.switch import pipeline
 from controller.southbound.switch.admission import Admission
 from controller.southbound.transport import acceptor, channel
 from controller.southbound.transport.channel import Channel, Handshake
+from controller.southbound.transport.rota import Rota
 from packets import SYN, Host, arp, segment
 from test_app import Application
 
 LIMITS = translate.limits(Config())
+
+
+def rota(age_ns: Callable[[], int] = lambda: 0) -> Rota:
+    """Turns that are short, or as `age_ns` says."""
+    return Rota(age_ns, functools.partial(get_hub().schedule_call_global, 0))
 
 
 class Ear:
@@ -40,6 +48,7 @@ class Ear:
         self.messages: list[bytes] = []
         self.lost: list[Channel] = []
         self.order: list[int] = []
+        self.heard: Callable[[], object] = lambda: None
 
     def connected(self, channel: Channel) -> None:
         self.connections.append(channel)
@@ -47,6 +56,7 @@ class Ear:
     def received(self, _: Channel, message: bytes) -> None:
         self.messages.append(message)
         self.order.append(message[1])
+        self.heard()
 
     def received_segments(self, _: Channel, copied: list[SegmentFields]) -> None:
         self.order.append(len(copied))
@@ -60,7 +70,7 @@ class Peer:
 
     def __init__(self) -> None:
         self.ear = Ear()
-        self.now_ns = 0
+        self.now_ns = self.age_ns = 0
         with socket.create_server(("127.0.0.1", 0)) as listening:
             self.socket = _green(socket.create_connection(listening.getsockname()))
             self._accepted = _green(listening.accept()[0])
@@ -68,7 +78,9 @@ class Peer:
 
     def _serve(self) -> None:
         admission = Admission(LIMITS, lambda: self.now_ns)
-        channel = Channel(self._accepted, ("test", 1), self.ear, admission)
+        channel = Channel(
+            self._accepted, ("test", 1), self.ear, admission, rota(lambda: self.age_ns)
+        )
         with contextlib.closing(channel) as served:
             served.serve()
 
@@ -155,6 +167,24 @@ def test_messages_arrive_whole_however_they_are_cut(peer: Peer) -> None:
             hub.sleep(0)
         peer.until(lambda: len(peer.ear.messages) == len(messages))
         assert peer.ear.messages == messages
+
+
+def test_what_a_long_turn_leaves_is_processed_in_later_ones(peer: Peer) -> None:
+    messages = [openflow.barrier_request(xid).replace(b"\x14", b"\x15", 1) for xid in range(1, 9)]
+
+    def takes_long() -> None:
+        peer.age_ns = 10**9
+
+    peer.ear.heard = takes_long
+    peer.socket.sendall(b"".join(messages) + messages[0][:5])
+    peer.socket.shutdown(socket.SHUT_WR)
+    for n in range(1, len(messages) + 1):
+        peer.until(lambda n=n: len(peer.ear.messages) >= n)
+        hub.sleep(0.01)
+        assert peer.ear.messages == messages[:n]
+        assert not peer.ear.lost
+        peer.age_ns = 0
+    peer.until(lambda: peer.ear.lost)
 
 
 def test_echo_requests_are_answered(peer: Peer) -> None:
@@ -286,8 +316,8 @@ NOTICE = HEADER.pack(4, Type.EXPERIMENTER, 16, 1) + bytes(8)
 
 def test_notices_and_answers_overtake_the_segments_that_were_read_with_them(peer: Peer) -> None:
     peer.socket.sendall(copies(30) + NOTICE + copies(20) + BARRIER)
-    peer.until(lambda: len(peer.ear.order) == 4)
-    assert peer.ear.order == [Type.EXPERIMENTER, Type.BARRIER_REPLY, 30, 20]
+    peer.until(lambda: len(peer.ear.order) == 3)
+    assert peer.ear.order == [Type.EXPERIMENTER, Type.BARRIER_REPLY, 50]
 
 
 def test_packet_ins_stay_in_order(peer: Peer) -> None:
@@ -334,7 +364,7 @@ def test_of_many_that_say_nothing_the_oldest_has_to_go(
     listening.listen(16)
     admission = Admission(LIMITS, time.monotonic_ns)
     door = acceptor.Acceptor(
-        listening, None, weir, lambda: admission, time.monotonic_ns, pytest.fail
+        listening, None, weir, lambda: admission, rota(), time.monotonic_ns, pytest.fail
     )
     serving = hub.spawn(door.serve)
     silent = []

@@ -16,6 +16,7 @@ from controller.ops.failure import fatal
 from controller.ops.refusals import Refusals
 from controller.southbound.switch.admission import Admission
 from controller.southbound.transport.channel import Channel, Listener
+from controller.southbound.transport.rota import Rota
 from controller.southbound.transport.tls import Credentials, HandshakeError
 
 LOG = logging.getLogger("weir.openflow")
@@ -36,6 +37,7 @@ class Acceptor:
         credentials: Credentials | None,
         listener: Listener,
         admission: Callable[[], Admission],
+        rota: Rota,
         clock_ns: Callable[[], int],
         fail: Callable[[], object],
     ) -> None:
@@ -44,6 +46,7 @@ class Acceptor:
         self._credentials = credentials
         self._listener = listener
         self._admission = admission
+        self._rota = rota
         self._refusals = Refusals("switch", clock_ns)
         self._newcomers: dict[socket.socket, None] = {}  # The oldest first.
 
@@ -90,7 +93,7 @@ class Acceptor:
             self._newcomers.pop(sock, None)
             return secured is None or self._admits(secured.names, switch, address)
 
-        return Channel(sock, address, self._listener, self._admission(), secured, admits)
+        return Channel(sock, address, self._listener, self._admission(), self._rota, secured, admits)
 
     def _admits(self, names: Iterable[str], switch: int, address: tuple[str, int]) -> bool:
         """Whether a certificate with these names allows its owner to be this switch."""

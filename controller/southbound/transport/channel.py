@@ -37,11 +37,12 @@ from controller.southbound.codec.openflow import (
 )
 from controller.southbound.switch import segments
 from controller.southbound.switch.admission import Admission
+from controller.southbound.transport.rota import Rota
 
 LOG = logging.getLogger("weir.channel")
 
-# Other switches wait for one such read at most. A larger read costs less per segment.
-_READ_BYTES = 262_144
+# So much takes a few milliseconds at most. A larger read costs less per segment.
+_READ_BYTES = 65_536
 # What may wait in the kernel. A notice behind it waits for all of it.
 _WINDOW_BYTES = 524_288
 _QUEUE_LIMIT_BYTES = 16 * 2**20
@@ -130,16 +131,19 @@ class Channel(Datapath):
         address: tuple[str, int],
         listener: Listener,
         admission: Admission,
+        rota: Rota,
         secured: Secured | None = None,
         admits: Callable[[int], bool] = lambda _switch: True,
     ) -> None:
         self._listener = listener
         self.admission = admission
+        self._rota = rota
         self._secured = secured
         self._admits = admits
         self._outgoing: deque[bytes] = deque()
         self._unsent = b""
         self._buffer = b""
+        self._has_messages = False
         self._ended = hub.Event()
         self._left_over = hub.Event()
         self._sending = False
@@ -298,9 +302,11 @@ class Channel(Datapath):
         main_loop = get_hub()
         if self._secured is not None:
             # It may have come in one piece with the end of the TLS handshake.
-            self._read(self.socket.fileno(), early=True)
+            self._read(early=True)
+            if self._has_messages:
+                self._rota.has_input(self)
         reader = main_loop.add(
-            main_loop.READ, self.socket.fileno(), self._read, self._closed, self._closed
+            main_loop.READ, self.socket.fileno(), self._has_input, self._closed, self._closed
         )
         try:
             self._ended.wait()
@@ -312,15 +318,28 @@ class Channel(Datapath):
         """The socket was closed while the main loop was reading from it."""
         self._ended.set()
 
-    def _read(self, _fileno: int, early: bool = False) -> None:
-        """Read what is there, or the end of the stream. `early`: TLS has received it already."""
+    def _has_input(self, _fileno: int) -> None:
+        self._rota.has_input(self)
+
+    def read_some(self) -> bool:
+        """Read what is there, or the end of the stream, unless earlier messages are left; process
+        messages until the turn is long. Returns whether whole messages may be left."""
+        if not self._ended.is_set():
+            self._read()
+        return self._has_messages and not self._ended.is_set()
+
+    def _read(self, *, early: bool = False) -> None:
+        """`early`: TLS has received it already."""
         try:
+            if self._has_messages:
+                self._process(b"")
+                return
             data = b"" if early else self.socket.fd.recv(_READ_BYTES)
             self._heard = self._heard or bool(data)
             if self._secured is not None and (data or early):
                 self._read_secured(self._secured, data)
             elif data:
-                self._buffer = self._messages(self._buffer + data)
+                self._process(data)
             else:
                 self._ended.set()
         except BlockingIOError:
@@ -342,17 +361,22 @@ class Channel(Datapath):
             self._outgoing.append(b"")
             self.flush()
         if data:
-            self._buffer = self._messages(self._buffer + data)
+            self._process(data)
+
+    def _process(self, received: bytes) -> None:
+        self._has_messages = False
+        self._buffer = self._messages(self._buffer + received)
 
     def _messages(self, buffer: bytes) -> bytes:
-        """Hand over all whole messages; returns the rest. Raises ValueError for invalid messages.
+        """Hand over whole messages until the turn is long; returns the rest. Raises ValueError for
+        invalid messages.
 
         Segments take long to process, so they are deferred and messages behind them in the buffer
         overtake them, above all notices of queues. Events of the datapath stay in order: a host's
         last segment is handed over before its port goes down.
         """
         offset, end = 0, len(buffer)
-        deferred: list[list[SegmentFields]] = []
+        deferred: list[SegmentFields] = []
         try:
             while end - offset >= HEADER.size:
                 if (
@@ -363,7 +387,7 @@ class Channel(Datapath):
                     copied, offset = segments.take(buffer, offset)
                     if copied:
                         self.admission.read(len(copied))
-                        deferred.append(copied)
+                        deferred += copied
                     if end - offset < HEADER.size:
                         break
                 version, kind, length, xid = HEADER.unpack_from(buffer, offset)
@@ -383,14 +407,17 @@ class Channel(Datapath):
                     self._listener.received(self, message)
                 else:
                     self._leave_to_ryu(version, kind, length, xid, message)
+                if self._rota.is_long():
+                    self._has_messages = True
+                    break
         finally:
             self._hand_over(deferred)
         return buffer[offset:]
 
-    def _hand_over(self, deferred: list[list[SegmentFields]]) -> None:
-        for copied in deferred:
-            self._listener.received_segments(self, copied)
-        deferred.clear()
+    def _hand_over(self, deferred: list[SegmentFields]) -> None:
+        if deferred:
+            self._listener.received_segments(self, deferred.copy())
+            deferred.clear()
 
     def _leave_to_ryu(self, version: int, kind: int, length: int, xid: int, message: bytes) -> None:
         """Raises ValueError if the message cannot be read."""
