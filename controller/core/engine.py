@@ -529,6 +529,7 @@ class Engine:
     def go_on(self, now_ns: int) -> list[Effect]:
         """Do more of what takes too long to be done at once."""
         self._broadcast.go_on()
+        self._connections.go_on(now_ns)
         return self._finish(now_ns, has_time=True)
 
     def look_at_switches(self, now_ns: int) -> list[Effect]:

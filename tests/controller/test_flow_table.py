@@ -310,8 +310,8 @@ class TestPorts:
         pair = opened(table).pair
         table.route(pair, (P1,), (P2,))
         table.observe([seg(CALL, RST)], 9)
-        assert table.drop_unused(10) == []
-        assert table.drop_unused(10 + PAIR_KEPT_NS) == [pair]
+        assert table.drop_unused(10, 9) == []
+        assert table.drop_unused(10 + PAIR_KEPT_NS, 9) == [pair]
         assert (table.host_pairs, table.pairs_of(CLIENT_MAC)) == ([], frozenset())
 
     def test_the_least_handshake_of_late_is_told(self) -> None:

@@ -214,8 +214,8 @@ class AgainstNaiveModel(RuleBasedStateMachine):
 
     @rule()
     def forget(self) -> None:
-        self.table.drop_unused(self.now_ns)
-        self.table.drop_unused(self.now_ns + 10**12)
+        self.table.drop_unused(self.now_ns, 10**6)
+        self.table.drop_unused(self.now_ns + 10**12, 10**6)
         used = {self.together(key) for key in self.open}
         self.routes = {ends: ports for ends, ports in self.routes.items() if ends in used}
 

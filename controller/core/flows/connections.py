@@ -25,7 +25,7 @@ from controller.core.flows.recovery import SurvivingFlows
 from controller.core.flows.routes import Routes
 from controller.core.flows.senders import Senders
 from controller.core.topology.fabric import Fabric
-from controller.model.effects import Effect, ReadFlowCounters, Record
+from controller.model.effects import Effect, GoOn, ReadFlowCounters, Record
 from controller.model.entries import FlowCounter, HeldEntry, ServiceWatch
 from controller.model.flow import (
     FIN,
@@ -44,6 +44,9 @@ from controller.model.values import FlowClass
 ADOPTED_MSS_BYTES = 1460
 _TREATED_PER_TURN = 4096
 _FORGOTTEN_PER_TURN = 1024
+_DROPPED_PER_TURN = 128
+_REROUTED_PER_TURN = 64
+_MOVED_PER_TURN = 64
 # What is copied up of a connection may be read after its end, from another switch.
 _JUST_CLOSED_NS = 2 * 10**9
 # No pool is that old.
@@ -120,6 +123,8 @@ class Connections:
         self._counting = Counting(self.table, tables, settings, self._reclassified)
         self._policy = policy
         self._untreated: deque[Connection] = deque()
+        self._unrouted: dict[HostPair, None] = {}
+        self._unmoved: deque[Connection] = deque()
         self._just_closed: dict[bytes, int] = {}  # The first closed first.
         self._channel_history = ChannelHistory()
 
@@ -283,14 +288,41 @@ class Connections:
         self._counting.polling.forget(switch)
 
     def reroute(self, hosts: set[bytes], now_ns: int) -> None:
-        """The paths of these hosts may have changed."""
-        for pair in {pair for mac in hosts for pair in self.table.pairs_of(mac)}:
+        """The paths of these hosts may have changed. If they have many connections, `go_on` goes
+        on with them."""
+        for mac in hosts:
+            self._unrouted.update(dict.fromkeys(self.table.pairs_of(mac)))
+        self._reroute_some(now_ns)
+
+    def go_on(self, now_ns: int) -> None:
+        """Do some more of what has been left for later turns."""
+        self._drop_some(now_ns)
+        self._reroute_some(now_ns)
+
+    def _reroute_some(self, now_ns: int) -> None:
+        for pair in list(islice(self._unrouted, _REROUTED_PER_TURN)):
+            del self._unrouted[pair]
             before = pair.edges
             self.routes.route(pair)
             self._watch_elsewhere(pair)
             if pair.edges != before:
-                for connection in pair.members:
-                    self._counting.move(connection, now_ns)
+                self._unmoved.extend(pair.members)
+        for _ in range(min(_MOVED_PER_TURN, len(self._unmoved))):
+            connection = self._unmoved.popleft()
+            if connection.established and not connection.dormant:
+                self._counting.move(connection, now_ns)
+        if self._unrouted or self._unmoved:
+            self._emit(GoOn())
+
+    def _drop_some(self, now_ns: int) -> None:
+        """Forget some of the host pairs that have had no connection for long."""
+        dropped = self.table.drop_unused(now_ns, _DROPPED_PER_TURN)
+        for pair in dropped:
+            self._unrouted.pop(pair, None)
+            for lane in pair.lanes:
+                self._window_entries.leave(lane, now_ns)
+        if len(dropped) == _DROPPED_PER_TURN:
+            self._emit(GoOn())
 
     def remember(self, held: Iterable[HeldEntry]) -> None:
         """What a switch held when it connected may stand for connections that are not known."""
@@ -314,9 +346,7 @@ class Connections:
                 scales = scale, ours if scaled else 0
                 macs = answer.macs[:6], answer.macs[6:]
                 self._adopt(key, macs, scales, answer.path_id, now_ns, finished)
-        for pair in self.table.drop_unused(now_ns):
-            for lane in pair.lanes:
-                self._window_entries.leave(lane, now_ns)
+        self._drop_some(now_ns)
         self._window_entries.forget_unused(
             now_ns - self._settings.expiry_ns, self._dormant.adopted_ends
         )

@@ -8,6 +8,7 @@ It does not compute paths: it is told the route of each host pair.
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Set
+from itertools import islice
 from typing import Final
 
 from controller.core.flows.handshakes import (
@@ -469,13 +470,13 @@ class GlobalFlowTable:
         self._ports.forget_handshakes(now_ns)
         return orphans
 
-    def drop_unused(self, now_ns: int) -> list[HostPair]:
-        """Remove the host pairs without a connection, even a dormant one, for PAIR_KEPT_NS; returns
-        them."""
+    def drop_unused(self, now_ns: int, limit: int) -> list[HostPair]:
+        """Remove host pairs without a connection, even a dormant one, for PAIR_KEPT_NS, those for
+        longest, and no more than `limit`; returns them."""
         self._now_ns = now_ns
         self._settle()
         dropped = []
-        for pair, since_ns in self._unused.items():
+        for pair, since_ns in islice(self._unused.items(), limit):
             if now_ns - since_ns < PAIR_KEPT_NS:
                 break
             dropped.append(pair)

@@ -42,7 +42,7 @@ from controller.southbound.transport.rota import Rota
 LOG = logging.getLogger("weir.channel")
 
 # So much takes a few milliseconds at most. A larger read costs less per segment.
-_READ_BYTES = 65_536
+_READ_BYTES = 32_768
 # What may wait in the kernel. A notice behind it waits for all of it.
 _WINDOW_BYTES = 524_288
 _QUEUE_LIMIT_BYTES = 16 * 2**20
