@@ -45,6 +45,7 @@ from controller.model.values import FlowClass, Hold, Notice, Port, PortId
 from packets import Host
 
 E = TypeVar("E", bound=Entry)
+B = TypeVar("B", bound="EngineBench")
 
 SECOND = 10**9
 MSS = 1460
@@ -241,6 +242,31 @@ class EngineBench:
         return {entry for entry in self.held[switch].values() if isinstance(entry, kind)}
 
 
+class Slow(EngineBench):
+    """It goes on only when it is told to."""
+
+    waits = False
+
+    def do(self, effects: list[Effect]) -> list[Effect]:
+        self.waits |= any(isinstance(effect, GoOn) for effect in effects)
+        return super().do([effect for effect in effects if not isinstance(effect, GoOn)])
+
+    def go_on(self) -> None:
+        """One turn."""
+        if self.waits:
+            self.waits = False
+            self.do(self.engine.go_on(self.now_ns))
+
+    def settle(self) -> int:
+        """All turns; returns how many."""
+        turns = 0
+        while self.waits:
+            self.go_on()
+            turns += 1
+            assert turns < 10_000
+        return turns
+
+
 def records(effects: list[Effect], event: str) -> list[dict[str, object]]:
     return [e.fields for e in effects if isinstance(e, Record) and e.event == event]
 
@@ -268,9 +294,11 @@ def star(
     return bench
 
 
-def two_switches(scheme: Scheme = Scheme.WEIR, keeps_accounts: bool = False) -> EngineBench:
+def two_switches(
+    scheme: Scheme = Scheme.WEIR, keeps_accounts: bool = False, kind: type[B] = EngineBench
+) -> B:
     """The paper's Fig. 8: senders at switch 1, the receiver at switch 2, port 40 between."""
-    bench = EngineBench(make_engine(scheme), keeps_accounts=keeps_accounts)
+    bench = kind(make_engine(scheme), keeps_accounts=keeps_accounts)
     bench.switch_up(1)
     bench.switch_up(2)
     bench.link(PortId(1, 40), PortId(2, 40))

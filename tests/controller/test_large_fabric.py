@@ -8,39 +8,13 @@ from hypothesis import strategies as st
 
 from controller.core.topology import fabric, next_hops
 from controller.core.topology.trees import Trees
-from controller.model.effects import Effect, GoOn
 from controller.model.entries import NextHop
 from controller.model.values import N_PATH_IDS, Port, PortId
-from engine_bench import SECOND, EngineBench, make_engine
+from engine_bench import SECOND, Slow, make_engine
 from fabrics import Wiring, fat_tree
 from packets import Host
 
 Hops = dict[tuple[int, int], dict[int | None, int]]
-
-
-class Slow(EngineBench):
-    """It goes on only when it is told to."""
-
-    waits = False
-
-    def do(self, effects: list[Effect]) -> list[Effect]:
-        self.waits |= any(isinstance(effect, GoOn) for effect in effects)
-        return super().do([effect for effect in effects if not isinstance(effect, GoOn)])
-
-    def go_on(self) -> None:
-        """One turn."""
-        if self.waits:
-            self.waits = False
-            self.do(self.engine.go_on(self.now_ns))
-
-    def settle(self) -> int:
-        """All turns; returns how many."""
-        turns = 0
-        while self.waits:
-            self.go_on()
-            turns += 1
-            assert turns < 10_000
-        return turns
 
 
 @pytest.fixture(autouse=True, scope="module")

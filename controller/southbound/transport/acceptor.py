@@ -93,7 +93,9 @@ class Acceptor:
             self._newcomers.pop(sock, None)
             return secured is None or self._admits(secured.names, switch, address)
 
-        return Channel(sock, address, self._listener, self._admission(), self._rota, secured, admits)
+        return Channel(
+            sock, address, self._listener, self._admission(), self._rota, secured, admits
+        )
 
     def _admits(self, names: Iterable[str], switch: int, address: tuple[str, int]) -> bool:
         """Whether a certificate with these names allows its owner to be this switch."""
