@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from controller.core.flows import connections
 from controller.core.flows.flow_table import PAIR_KEPT_NS
 from controller.model.entries import FlowCounter, HostWindow
-from controller.model.flow import RST, FlowKey
+from controller.model.flow import FIN, FlowKey
 from controller.model.values import PortId
 from engine_bench import RECEIVER, SECOND, SENDERS, Slow, two_switches
 
@@ -64,6 +64,11 @@ def check(bench: Slow) -> None:
         )
 
 
+def end(bench: Slow, key: FlowKey) -> None:
+    bench.segment(key, FIN)
+    bench.segment(key.reverse, FIN)
+
+
 def test_a_host_with_many_peers_moves_in_many_turns() -> None:
     bench = two_switches(kind=Slow)
     for sender in SENDERS:
@@ -79,7 +84,7 @@ def test_a_host_with_many_peers_moves_in_many_turns() -> None:
 def test_pairs_without_connections_are_dropped_in_many_turns() -> None:
     bench = two_switches(kind=Slow)
     for sender in SENDERS:
-        bench.segment(bench.connect(sender, RECEIVER), RST, sequence=2)
+        end(bench, bench.connect(sender, RECEIVER))
     bench.now_ns += 2 * PAIR_KEPT_NS
     assert len(bench.engine.flow_table.host_pairs) == len(SENDERS)
     bench.do(bench.engine.tend(bench.now_ns))
@@ -103,8 +108,7 @@ def test_whatever_happens_meanwhile_the_end_is_right(data: st.DataObject) -> Non
             port += 1
             opened.append(bench.connect(src, dst, port))
         elif what == "end" and opened:
-            key = opened.pop(data.draw(st.integers(0, len(opened) - 1)))
-            bench.segment(key, RST, sequence=2)
+            end(bench, opened.pop(data.draw(st.integers(0, len(opened) - 1))))
         elif what == "move":
             host = data.draw(st.sampled_from(HOSTS))
             bench.now_ns += SECOND
