@@ -6,7 +6,6 @@ takes up from what the switches hold.
 """
 
 import functools
-import gc
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -44,8 +43,6 @@ _LOOK_S = 1.0
 _FLOW_COUNTERS_S = 0.05
 _PORT_COUNTERS_S = 0.05
 _REFRESHES_PER_TTL = 6
-_FULL_COLLECTION_S = 3600.0
-_NEVER = 2**31 - 1
 # Of how many switches it is remembered what was logged about them.
 _REMEMBERED = 1024
 
@@ -102,16 +99,6 @@ class Weir(RyuApp):
         for work, period_s in periodic:
             hub.spawn(self._repeat, work, period_s)
         hub.spawn(self._refresh_windows)
-        # The garbage collector takes long for a million connections, which are no garbage. So it
-        # collects young objects only, and all of them once in an hour.
-        gc.set_threshold(*gc.get_threshold()[:2], _NEVER)
-        hub.spawn(self._collect_garbage)
-
-    @fatal
-    def _collect_garbage(self) -> None:
-        while True:
-            hub.sleep(_FULL_COLLECTION_S)
-            gc.collect()
 
     # For inspection
 
