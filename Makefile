@@ -38,7 +38,7 @@ test-long: ## the tests that take minutes, or a machine whose speed holds: each 
 	@$(PREPARE) packages venv switch overcharging-switch bpf transport apps promtool
 	@$(BUILT) tools/test long
 
-test-fabric: ## a fabric as operators have them: VLANs, a router, pools that were idle for long (1 minute; part of make test-long)
+test-fabric: ## a fabric as operators have them: VLANs, a router, a VXLAN tunnel, a bond, pools that were idle for long (1 minute; part of make test-long)
 	@$(PREPARE) packages venv switch bpf
 	@$(BUILT) $(PY)/pytest -s tests/system/test_routed_fabric.py
 

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from mininet.net import Mininet
 
@@ -49,7 +49,7 @@ class Bed:
         self.net: Mininet
         self._registered = ExitStack()
 
-    def __enter__(self) -> "Bed":
+    def __enter__(self) -> Self:
         sandbox.require_inside()
         if self.ovs.run_dir.exists():
             raise BedError(

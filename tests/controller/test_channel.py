@@ -320,6 +320,37 @@ def test_notices_and_answers_overtake_the_segments_that_were_read_with_them(peer
     assert peer.ear.order == [Type.EXPERIMENTER, Type.BARRIER_REPLY, 50]
 
 
+def test_notices_overtake_what_waits_for_a_later_turn(peer: Peer) -> None:
+    peer.age_ns = 10**9
+    port = HEADER.pack(4, Type.PORT_STATUS, 8, 1)
+    peer.socket.sendall(copies(20) + NOTICE + port + BARRIER)
+    peer.until(lambda: peer.ear.order)
+    peer.socket.sendall(copies(10) + NOTICE[:9])
+    peer.socket.sendall(NOTICE[9:] + copies(30))
+    peer.until(lambda: len(peer.ear.order) == 2)
+    hub.sleep(0.01)
+    assert peer.ear.order == [Type.EXPERIMENTER] * 2
+    peer.age_ns = 0
+    peer.until(lambda: len(peer.ear.order) == 6)
+    assert peer.ear.order[2:] == [20, Type.PORT_STATUS, Type.BARRIER_REPLY, 40]
+
+
+def test_no_more_is_read_ahead_than_can_be_kept(
+    peer: Peer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(channel, "_AHEAD_BYTES", 4096)
+    monkeypatch.setattr(channel, "_READ_BYTES", 1024)
+    peer.age_ns = 10**9
+    sent = copies(500)
+    peer.socket.sendall(sent)
+    (connected,) = peer.ear.connections
+    peer.until(lambda: len(connected._buffer) >= 4096)
+    hub.sleep(0.05)
+    assert len(connected._buffer) == 4096
+    peer.age_ns = 0
+    peer.until(lambda: sum(peer.ear.order) == 500)
+
+
 def test_packet_ins_stay_in_order(peer: Peer) -> None:
     peer.socket.sendall(copies(3) + packet_in(arp(1, Host(1), Host(2))) + copies(2))
     peer.until(lambda: len(peer.ear.order) == 3)

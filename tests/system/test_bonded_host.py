@@ -4,11 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from cables import bond
 from pools import pool, timeouts, wait_until_reached
 from testbed.bed import Bed
-from testbed.command import run
 from testbed.config import BedConfig
-from testbed.host import Host
 from testbed.topologies import topology_of
 
 SERVERS = 32
@@ -27,26 +26,6 @@ def config() -> tuple[BedConfig, list[str]]:
     topo = topology_of(bare)
     ports = [f"s1-eth{topo.port('s1', host)[0]}" for host in (topo.roles.receiver, OTHER)]
     return replace(bare, controller={"fabric": {"bonds": [{"ports": ports}]}}), ports
-
-
-def bond(host: Host, other: Host) -> None:
-    """Give a host the cable of another one, and let it use both, as Linux's balance-xor does: it
-    takes what comes by either, and sends by one or the other as a bit of the ports says."""
-    first, second = str(host.defaultIntf()), str(other.defaultIntf())
-    run(["ip", "link", "set", second, "netns", str(host.pid)], pid=other.pid)
-    for words in (
-        f"ip addr flush dev {second}",
-        f"ip link set {second} address {host.MAC()}",
-        f"ip link set {second} up",
-        f"tc qdisc add dev {first} clsact",
-        f"tc qdisc add dev {second} clsact",
-        f"tc filter add dev {second} ingress u32 match u32 0 0 "
-        f"action mirred ingress redirect dev {first}",
-        # The second lowest bit of the source port.
-        f"tc filter add dev {first} egress protocol ip u32 match ip sport 2 0x2 "
-        f"action mirred egress redirect dev {second}",
-    ):
-        run(words.split(), pid=host.pid)
 
 
 @pytest.mark.timeout(180)

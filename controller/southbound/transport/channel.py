@@ -13,7 +13,7 @@ import contextlib
 import logging
 import socket
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from eventlet.hubs import get_hub
@@ -43,6 +43,11 @@ LOG = logging.getLogger("weir.channel")
 
 # So much takes a few milliseconds at most. A larger read costs less per segment.
 _READ_BYTES = 32_768
+# What is read ahead while others have their turn, and looked through for notices.
+_AHEAD_BYTES = 262_144
+_NOTICES_AT_ONCE = 16
+# As an experimenter's message of less than 256 bytes begins.
+_NOTICE_HEAD = bytes([VERSION, Type.EXPERIMENTER, 0])
 # What may wait in the kernel. A notice behind it waits for all of it.
 _WINDOW_BYTES = 524_288
 _QUEUE_LIMIT_BYTES = 16 * 2**20
@@ -143,7 +148,7 @@ class Channel(Datapath):
         self._outgoing: deque[bytes] = deque()
         self._unsent = b""
         self._buffer = b""
-        self._has_messages = False
+        self._has_messages = self._is_last = False
         self._ended = hub.Event()
         self._left_over = hub.Event()
         self._sending = False
@@ -302,9 +307,8 @@ class Channel(Datapath):
         main_loop = get_hub()
         if self._secured is not None:
             # It may have come in one piece with the end of the TLS handshake.
-            self._read(early=True)
-            if self._has_messages:
-                self._rota.has_input(self)
+            self._receive(early=True)
+            self._has_input(self.socket.fileno())
         reader = main_loop.add(
             main_loop.READ, self.socket.fileno(), self._has_input, self._closed, self._closed
         )
@@ -319,33 +323,61 @@ class Channel(Datapath):
         self._ended.set()
 
     def _has_input(self, _fileno: int) -> None:
-        self._rota.has_input(self)
+        if not self._rota.has_input(self):
+            self._look_ahead()
 
     def read_some(self) -> bool:
-        """Read what is there, or the end of the stream, unless earlier messages are left; process
-        messages until the turn is long. Returns whether whole messages may be left."""
-        if not self._ended.is_set():
-            self._read()
+        """Read what is there, unless messages are left that were read before; process messages
+        until the turn is long. Returns whether whole messages may be left."""
+        if self._ended.is_set():
+            return False
+        with self._ending_on_errors():
+            if not self._has_messages:
+                self._receive()
+            self._has_messages = False
+            self._buffer = self._messages(self._buffer)
+            if self._is_last and not self._has_messages:
+                self._ended.set()
         return self._has_messages and not self._ended.is_set()
 
-    def _read(self, *, early: bool = False) -> None:
-        """`early`: TLS has received it already."""
+    def _look_ahead(self) -> None:
+        """Others have the turn. Read on all the same, as notices of queues cannot wait."""
+        if len(self._buffer) < _AHEAD_BYTES and self.state == MAIN_DISPATCHER:
+            with self._ending_on_errors():
+                self._receive()
+                if _NOTICE_HEAD in self._buffer:
+                    self._buffer = self._take_notices(self._buffer)
+
+    def _receive(self, *, early: bool = False) -> None:
+        """Read what is there, or the end of the stream. `early`: TLS has received it already."""
         try:
-            if self._has_messages:
-                self._process(b"")
-                return
             data = b"" if early else self.socket.fd.recv(_READ_BYTES)
-            self._heard = self._heard or bool(data)
-            if self._secured is not None and (data or early):
-                self._read_secured(self._secured, data)
-            elif data:
-                self._process(data)
+            if data or early:
+                self._heard = self._heard or bool(data)
+                self._buffer += data if self._secured is None else self._opened(data)
+                self._has_messages = True
             else:
-                self._ended.set()
+                self._is_last = True
         except BlockingIOError:
             pass
-        except (OSError, ValueError) as error:
-            if self.state == MAIN_DISPATCHER or isinstance(error, OSError):
+        except OSError as error:
+            LOG.warning("at %s:%d: %s", *self.address[:2], error, extra=about(switch=self.id))
+            self._is_last = True
+
+    def _opened(self, received: bytes) -> bytes:
+        assert self._secured is not None
+        data = self._secured.open(received)
+        if self._secured.owes:
+            self._outgoing.append(b"")
+            self.flush()
+        return data
+
+    @contextlib.contextmanager
+    def _ending_on_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except ValueError as error:
+            if self.state == MAIN_DISPATCHER:
                 LOG.warning("at %s:%d: %s", *self.address[:2], error, extra=about(switch=self.id))
             else:
                 self.refused = str(error)
@@ -355,17 +387,21 @@ class Channel(Datapath):
             LOG.exception("at %s:%d", *self.address[:2], extra=about(switch=self.id))
             self._ended.set()
 
-    def _read_secured(self, secured: Secured, received: bytes) -> None:
-        data = secured.open(received)
-        if secured.owes:
-            self._outgoing.append(b"")
-            self.flush()
-        if data:
-            self._process(data)
-
-    def _process(self, received: bytes) -> None:
-        self._has_messages = False
-        self._buffer = self._messages(self._buffer + received)
+    def _take_notices(self, buffer: bytes) -> bytes:
+        """Hand over the first few notices in a buffer; returns it without them."""
+        offset, end, kept, left = 0, len(buffer), [], _NOTICES_AT_ONCE
+        while left and end - offset >= HEADER.size:
+            version, kind, length, _ = HEADER.unpack_from(buffer, offset)
+            if version != VERSION or length < HEADER.size or end - offset < length:
+                break
+            message = buffer[offset : offset + length]
+            if kind == Type.EXPERIMENTER:
+                self._listener.received(self, message)
+                left -= 1
+            else:
+                kept.append(message)
+            offset += length
+        return b"".join(kept) + buffer[offset:]
 
     def _messages(self, buffer: bytes) -> bytes:
         """Hand over whole messages until the turn is long; returns the rest. Raises ValueError for

@@ -37,10 +37,13 @@ class Rota:
         """Whether the present turn has lasted so long that it should end."""
         return self._age_ns() >= _LONG_NS
 
-    def has_input(self, reader: Reader) -> None:
-        """A reader has something to read: it does so now, or after those that wait already."""
-        if self._waiting or self.is_long() or reader.read_some():
+    def has_input(self, reader: Reader) -> bool:
+        """A reader has something to read: it does so now, or after those that wait already. Returns
+        whether it has begun."""
+        begins = not self._waiting and not self.is_long()
+        if not begins or reader.read_some():
             self._wait(reader)
+        return begins
 
     def _wait(self, reader: Reader) -> None:
         self._waiting.setdefault(reader)
