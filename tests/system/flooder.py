@@ -12,7 +12,7 @@ import struct
 import sys
 import time
 
-ETH_ARP, ETH_IPV4 = 0x0806, 0x0800
+ETH_ARP, ETH_IPV4, ETH_IPV6 = 0x0806, 0x0800, 0x86DD
 SYN, RST, SYN_ACK, PSH_ACK = 0x02, 0x04, 0x12, 0x18
 # Of the programs that the reads of these tests are from.
 SERVICE = 5000
@@ -111,6 +111,24 @@ def arps(ends: tuple[bytes, bytes, bytes, bytes], n: int) -> list[bytes]:
     ]
 
 
+def solicitations(ends: tuple[bytes, bytes, bytes, bytes], n: int) -> list[bytes]:
+    """Neighbour solicitations (RFC 4861 section 4.3) for addresses that nobody has."""
+    src_mac, *_ = ends
+    link = bytes.fromhex("fe80000000000000")
+    src = link + bytes(2) + src_mac
+    frames = []
+    for number in range(n):
+        target = link + (0xEE << 56 | number % 10_000).to_bytes(8, "big")
+        group = bytes.fromhex("ff0200000000000000000001ff") + target[-3:]
+        said = bytes([135, 0, 0, 0]) + bytes(4) + target + bytes([1, 1]) + src_mac
+        pseudo = src + group + struct.pack("!II", len(said), 58)
+        said = said[:2] + _checksum(pseudo + said) + said[4:]
+        ip = struct.pack("!IHBB", 0x60000000, len(said), 58, 255) + src + group
+        dst_mac = b"\x33\x33" + group[-4:]
+        frames.append(dst_mac + src_mac + ETH_IPV6.to_bytes(2, "big") + ip + said)
+    return frames
+
+
 def flood(device: str, frames: list[bytes], rate_pps: int) -> None:
     """Send the frames, over and over."""
     raw = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
@@ -161,6 +179,7 @@ def main() -> None:
     kinds = {
         "syn": syns,
         "arp": arps,
+        "nd": solicitations,
         "request": requests,
         "datagram": datagrams,
         "macs": macs,

@@ -5,9 +5,9 @@ A client in one VLAN holds a pool of connections through a Linux router to serve
 It has two cables to its leaf, and a third of the servers are at a leaf that only a tunnel leads to.
 """
 
+import json
 from dataclasses import replace
 from itertools import permutations
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -121,8 +121,8 @@ class Fabric(Bed):
                 f"ofport_request={TUNNEL_PORT}",
             )
             self.ovs.appctl("ovs/route/add", f"{remote}/32", bridge)
-            mac = Path(f"/sys/class/net/{other}/address").read_text().strip()
-            self.ovs.appctl("tnl/neigh/set", bridge, remote, mac)
+            (device,) = json.loads(run(["ip", "-j", "link", "show", "dev", other]))
+            self.ovs.appctl("tnl/neigh/set", bridge, remote, device["address"])
 
 
 def address_of(vlan: int, number: int) -> str:

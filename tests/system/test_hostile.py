@@ -1,0 +1,107 @@
+"""What each flood of a hostile host costs the others, on the real switch: their goodput and their
+windows beside it and without it, in turns."""
+
+import time
+from statistics import median
+from typing import Any
+
+import pytest
+
+from controller.cli.client import Client
+from controller.ops.event_log import read_events
+from experiments.traffic.reader import IncastSpec
+from test_floods import port_of
+from testbed import sandbox
+from testbed.bed import Bed
+from testbed.config import BedConfig
+from traffic import Incast, flood, incast
+
+SERVERS, CONNECTIONS = 7, 8
+# So low that the machine keeps up with the link and the flood.
+RATE_BPS = 20_000_000
+TURNS, ROUNDS = 3, 12
+HOSTS_PER_PORT = 100
+MOST_LOST = 0.02
+# Frames a second, and the events that name the port of whoever sends them.
+FLOODS = {
+    "macs": (1_000, {"port_disbelieved"}),
+    "pairs": (1_000, {"packet_ins_limited", "port_disbelieved"}),
+    "resets": (1_000, {"packet_ins_limited", "port_disbelieved"}),
+    "syn": (5_000, {"packet_ins_limited"}),
+    "arp": (5_000, {"packet_ins_limited"}),
+    "nd": (5_000, {"packet_ins_limited"}),
+}
+
+pytestmark = [
+    *(pytest.mark.netns, pytest.mark.switch, pytest.mark.slow, pytest.mark.timing),
+    pytest.mark.long,  # A share of 2 % takes a machine whose speed holds.
+]
+
+
+def rounds_per_s(reads: Incast) -> float:
+    reads.require_progress(1, 30, "to begin with")
+    begun_s, begun = time.monotonic(), reads.rounds
+    reads.require_progress(ROUNDS, 60, "to be timed")
+    return (reads.rounds - begun) / (time.monotonic() - begun_s)
+
+
+def windows(bed: Bed) -> dict[tuple[str, str], str]:
+    """The windows of the bottleneck's port, by class."""
+    registers = bed.bottleneck_switch.registers().values()
+    return {
+        (fields["interface"], fields["class"]): fields["window"]
+        for fields in registers
+        if fields.get("interface") == bed.roles.bottleneck
+    }
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("kind", FLOODS)
+def test_a_flood_costs_others_nothing(kind: str) -> None:
+    per_s, naming = FLOODS[kind]
+    socket = str(sandbox.RUN_DIR / "controller.sock")
+    config = BedConfig(
+        topology="fig8",
+        senders=SERVERS + 1,
+        rate_bps=RATE_BPS,
+        controller={
+            "fabric": {"hosts_per_port": HOSTS_PER_PORT},
+            "northbound": {"socket": socket},
+        },
+    )
+    with Bed(config) as bed:
+        bed.require_forwarding()
+        client = Client(socket)
+        *servers, name = bed.roles.senders
+        liar, victim, reader = (bed.host(n) for n in (name, servers[0], bed.roles.receiver))
+
+        claimed = reader.IP() if kind == "resets" else ""
+
+        def tables() -> dict[str, Any]:
+            found: dict[str, Any] = client.ask("controller")["tables"]
+            return found
+
+        spec = IncastSpec(senders=SERVERS, rounds=100_000, connections_per_sender=CONNECTIONS)
+        with incast(bed, spec, servers) as reads:
+            reads.require_progress(20, 60, "before anybody floods")
+            connections = tables()["connections"]
+            ratios = []
+            for _ in range(TURNS):
+                alone, calm = rounds_per_s(reads), windows(bed)
+                with flood(kind, liar, victim, per_s, claimed=claimed) as sent:
+                    ratios.append(rounds_per_s(reads) / alone)
+                    assert windows(bed) == calm
+                    found = tables()
+                assert sum(sent.rates) > 0
+                assert found["connections"] == connections
+                for what, bound in found["bounds"].items():
+                    assert bound["entries"] <= bound["limit"], what
+        named = {
+            (event["event"], event["port"])
+            for event in read_events(bed.events)
+            if event["event"] in ("port_disbelieved", "packet_ins_limited")
+        }
+        print(f"{kind}: {', '.join(f'{ratio:.3f}' for ratio in ratios)} of the rate without")
+        assert named
+        assert named <= {(event, port_of(liar)) for event in naming}
+        assert median(ratios) >= 1 - MOST_LOST
