@@ -102,6 +102,9 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 def _run_in_sandbox(item: pytest.Function) -> str | None:
     """Return how the test has failed, if it has. Skips what is skipped there."""
     argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--no-header", "-x"]
+    tells = item.config.getoption("capture") == "no"
+    if tells:
+        argv.append("--capture=no")
     # Most of the time that pytest needs to start is its plugins'.
     alone = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_PLUGINS": "pytest_timeout"}
     with tempfile.NamedTemporaryFile("r") as left:
@@ -118,6 +121,8 @@ def _run_in_sandbox(item: pytest.Function) -> str | None:
     if inner.returncode == 0 and outcome.get("outcome") == "skipped":
         pytest.skip(outcome["reason"])
     if inner.returncode == 0 and outcome.get("outcome") == "passed":
+        if tells:
+            print(inner.stdout, end="")
         return None
     return f"in its sandbox (status {inner.returncode}):\n{inner.stdout}{inner.stderr}"
 

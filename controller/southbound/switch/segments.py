@@ -69,8 +69,9 @@ _known: dict[bytes, _Options] = {}
 _known_timed: dict[bytes, _Options] = {}
 
 
-def take(buffer: bytes, offset: int) -> tuple[list[SegmentFields], int]:
-    """The copied segments that begin at `offset`, as far as they are usual ones, and their end."""
+def take(buffer: bytes, offset: int, most_bytes: int = 1 << 30) -> tuple[list[SegmentFields], int]:
+    """The copied segments that begin at `offset`, as far as they are usual ones, and their end. The
+    last begins within `most_bytes`."""
     segments: list[SegmentFields] = []
     has_register = buffer[offset + _MATCH_LENGTH_AT : offset + _MATCH_LENGTH_AT + 1] == b"\x14"
     tag_at = offset + (_TAG_AFTER_REGISTER_AT if has_register else _TAG_AT)
@@ -83,7 +84,7 @@ def take(buffer: bytes, offset: int) -> tuple[list[SegmentFields], int]:
     append, unpack = segments.append, ipv4.unpack_from
     known_timed, path_ids = _known_timed, _PATH_IDS
     path_id: int | None = None
-    last = len(buffer) - ipv4.size
+    last = min(len(buffer) - ipv4.size, offset + most_bytes)
     while offset <= last:
         # fmt: off
         (head, length, table, match, in_port, macs, eth_type, version, total_bytes,
@@ -97,7 +98,7 @@ def take(buffer: bytes, offset: int) -> tuple[list[SegmentFields], int]:
                 break
             tcp = tcp_at_ipv4
             total_bytes -= 20
-        elif eth_type == ETH_IPV6 and version >> 4 == 6 and offset <= last - 20:
+        elif eth_type == ETH_IPV6 and version >> 4 == 6 and offset + ipv6.size <= len(buffer):
             # fmt: off
             (in_port, macs, _, _, total_bytes, protocol,
              key, sequence, acknowledgment, data_offset, flags,

@@ -404,8 +404,8 @@ class Channel(Datapath):
         return b"".join(kept) + buffer[offset:]
 
     def _messages(self, buffer: bytes) -> bytes:
-        """Hand over whole messages until the turn is long; returns the rest. Raises ValueError for
-        invalid messages.
+        """Hand over whole messages until they are many or the turn is long; returns the rest.
+        Raises ValueError for invalid messages.
 
         Segments take long to process, so they are deferred and messages behind them in the buffer
         overtake them, above all notices of queues. Events of the datapath stay in order: a host's
@@ -420,11 +420,13 @@ class Channel(Datapath):
                     and self.state == MAIN_DISPATCHER
                     and self.admission.segments_open()
                 ):
-                    copied, offset = segments.take(buffer, offset)
+                    copied, offset = segments.take(buffer, offset, _READ_BYTES - offset)
                     if copied:
                         self.admission.read(len(copied))
                         deferred += copied
                     if end - offset < HEADER.size:
+                        break
+                    if self._should_pause(offset):
                         break
                 version, kind, length, xid = HEADER.unpack_from(buffer, offset)
                 if version != VERSION and kind not in _ANY_VERSION:
@@ -443,12 +445,16 @@ class Channel(Datapath):
                     self._listener.received(self, message)
                 else:
                     self._leave_to_ryu(version, kind, length, xid, message)
-                if self._rota.is_long():
-                    self._has_messages = True
+                if self._should_pause(offset):
                     break
         finally:
             self._hand_over(deferred)
         return buffer[offset:]
+
+    def _should_pause(self, processed_bytes: int) -> bool:
+        """Whether what is left in the buffer is left for another turn."""
+        self._has_messages = processed_bytes >= _READ_BYTES or self._rota.is_long()
+        return self._has_messages
 
     def _hand_over(self, deferred: list[SegmentFields]) -> None:
         if deferred:
