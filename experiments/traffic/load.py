@@ -30,6 +30,10 @@ _PAYLOAD_BYTES, _HEADERS_BYTES = 1400, 42
 _FRAME_BYTES = _PAYLOAD_BYTES + _HEADERS_BYTES
 # Of on and off together, on average; half of it is on, at twice the rate.
 _PERIOD_S = 0.1
+# Whatever net.core.rmem_max and wmem_max say: room for what comes while whoever reads it waits for a
+# processor, and for what waits at the sender's link, so that the load does not yield to TCP there.
+_SO_SNDBUFFORCE, _SO_RCVBUFFORCE = 32, 33
+_BUFFER_BYTES = 16 * 2**20
 
 
 def gaps_s(pattern: str, rate_bps: float, rng: random.Random) -> Iterator[float]:
@@ -81,10 +85,12 @@ def main() -> None:
     args = parser.parse_args()
     with network_of(args.receiver_pid):
         sink = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        sink.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _BUFFER_BYTES)
         sink.bind((args.to, PORT))
     threading.Thread(target=discard, args=(sink,), daemon=True).start()
     with network_of(args.sender_pid):
         sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        sender.setsockopt(socket.SOL_SOCKET, _SO_SNDBUFFORCE, _BUFFER_BYTES)
         sender.connect((args.to, PORT))
     print(json.dumps({"event": "sending"}), flush=True)
     bins = send(sender, gaps_s(args.pattern, args.rate_bps, random.Random(args.seed)))
