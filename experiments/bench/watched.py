@@ -9,6 +9,7 @@ from experiments.measure import observation, validity
 from experiments.measure.sampling import Processors
 from experiments.measure.trace import QueueTrace
 from testbed.bed import Bed
+from testbed.host import Host
 
 Found = TypeVar("Found")
 
@@ -31,11 +32,14 @@ def watched(
     filled: bool = False,
     more_rtt_ms: float = 0.0,
     idle_rtt_ms: Mapping[str, float] | None = None,
+    narrowest: Host | None = None,
 ) -> Watched[Found]:
     """Probe the idle network, unless it was (``observation.idle_rtt``), and ``do`` something in it.
 
     ``filled`` says that this fills the link, ``more_rtt_ms`` what delays a round trip besides the
-    ports of switches.
+    ports of switches. ``narrowest`` is the host whose own link is the bottleneck, if it is one's:
+    it may lose what it sends, and the port of a switch that mostly is the bottleneck only passes on
+    what comes, so nothing follows from how evenly that is.
     """
     idle_rtt_ms = idle_rtt_ms or observation.idle_rtt(bed, more_ms=more_rtt_ms)
     with observation.Observation(bed) as seen:
@@ -44,11 +48,27 @@ def watched(
         busy = processors.as_record()
     record = {"idle_rtt_ms": idle_rtt_ms, "processors": busy, **seen.record}
     record |= observation.controller(bed, record["start_ns"])
+    if narrowest is not None:
+        record["lost_elsewhere"] = _not_sent_left_out(record["lost_elsewhere"], narrowest)
     checks = validity.network_checks(record, bed.roles.bottleneck_bps, filled=filled)
+    if narrowest is not None:
+        checks = [check for check in checks if check.name != "spacing of departures"]
     if bed.controller is not None:
         checks.append(validity.connected(record["events"]))
         checks.append(validity.without_errors(record["controller_errors"]))
     return Watched(found, record, seen.queue, reasons(checks))
+
+
+def _not_sent_left_out(
+    lost: Mapping[str, Mapping[str, int]], host: Host
+) -> dict[str, dict[str, int]]:
+    """Return what was lost (``counters.by_kind_of_loss``) but for what a host could not send."""
+    own = {f"{host.name}/{host.defaultIntf()}"}
+    own |= {f"{host.name} {counter}" for counter in ("Ip.OutDiscards", "Udp.SndbufErrors")}
+    return {
+        kind: {place: n for place, n in places.items() if place not in own}
+        for kind, places in lost.items()
+    }
 
 
 def until_valid(

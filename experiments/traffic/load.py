@@ -30,7 +30,7 @@ _PAYLOAD_BYTES, _HEADERS_BYTES = 1400, 42
 _FRAME_BYTES = _PAYLOAD_BYTES + _HEADERS_BYTES
 # Of on and off together, on average; half of it is on, at twice the rate.
 _PERIOD_S = 0.1
-# Whatever net.core.rmem_max and wmem_max say: room for what comes while whoever reads it waits for a
+# Whatever net.core.rmem_max and wmem_max say: room for what comes while its reader waits for a
 # processor, and for what waits at the sender's link, so that the load does not yield to TCP there.
 _SO_SNDBUFFORCE, _SO_RCVBUFFORCE = 32, 33
 _BUFFER_BYTES = 16 * 2**20

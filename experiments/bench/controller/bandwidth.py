@@ -39,8 +39,8 @@ from testbed.config import BedConfig, HostSettings
 _LOADS = 20
 _RATE_BPS = 100_000_000
 _LEAST_BPS, _MOST_BPS = 10e6, 90e6
-# 80 ms of the link.
-_BUFFER_BYTES = 1024 * 1024
+# 80 ms of the link; and of a host's own link, so much that TCP and a load that does not yield fit.
+_BUFFER_BYTES, _HOSTS_BUFFER_BYTES = 1024 * 1024, 4 * 1024 * 1024
 _SETTLE_S, _FORECAST_S, _PROBE_S = 4.0, 1.0, 8
 _ANSWERS, _PROBE_SETTLE_S = 5, 2
 # What of a frame of 1,514 bytes is data, with timestamps.
@@ -99,6 +99,7 @@ def measure(loads: int, seed: int) -> dict[str, Any]:
         senders=1,
         rate_bps=_RATE_BPS,
         bottleneck_limit_bytes=_BUFFER_BYTES,
+        limit_bytes=_HOSTS_BUFFER_BYTES,
         scheme="none",
         host=HostSettings(congestion_control="reno"),
         controller={"northbound": {"socket": socket_path}},
@@ -122,6 +123,7 @@ def measure(loads: int, seed: int) -> dict[str, Any]:
                     bed,
                     partial(_trial, bed, client, pattern, rate_bps, name, at_sender=at_sender),
                     filled=not at_sender,
+                    narrowest=bed.host("b1") if at_sender else None,
                 ),
             )
             if not one.void:
