@@ -294,11 +294,13 @@ def star(
     return bench
 
 
-def two_switches(
-    scheme: Scheme = Scheme.WEIR, keeps_accounts: bool = False, kind: type[B] = EngineBench
-) -> B:
+def two_switches(scheme: Scheme = Scheme.WEIR, keeps_accounts: bool = False) -> EngineBench:
     """The paper's Fig. 8: senders at switch 1, the receiver at switch 2, port 40 between."""
-    bench = kind(make_engine(scheme), keeps_accounts=keeps_accounts)
+    return joined(EngineBench(make_engine(scheme), keeps_accounts=keeps_accounts))
+
+
+def joined(bench: B) -> B:
+    """A bench with the switches and hosts of `two_switches`."""
     bench.switch_up(1)
     bench.switch_up(2)
     bench.link(PortId(1, 40), PortId(2, 40))

@@ -1,7 +1,6 @@
 """The connection to a switch over a real socket: handshake, reassembly, a deaf switch."""
 
 import contextlib
-import functools
 import gc
 import socket
 import struct
@@ -35,11 +34,6 @@ from test_app import Application
 LIMITS = translate.limits(Config())
 
 
-def rota(age_ns: Callable[[], int] = lambda: 0) -> Rota:
-    """Turns that are short, or as `age_ns` says."""
-    return Rota(age_ns, functools.partial(get_hub().schedule_call_global, 0))
-
-
 class Ear:
     """A listener that remembers."""
 
@@ -71,6 +65,7 @@ class Peer:
     def __init__(self) -> None:
         self.ear = Ear()
         self.now_ns = self.age_ns = 0
+        self._later: list[Callable[[], None]] = []
         with socket.create_server(("127.0.0.1", 0)) as listening:
             self.socket = _green(socket.create_connection(listening.getsockname()))
             self._accepted = _green(listening.accept()[0])
@@ -78,11 +73,23 @@ class Peer:
 
     def _serve(self) -> None:
         admission = Admission(LIMITS, lambda: self.now_ns)
-        channel = Channel(
-            self._accepted, ("test", 1), self.ear, admission, rota(lambda: self.age_ns)
-        )
+        rota = Rota(lambda: self.age_ns, self._soon)
+        channel = Channel(self._accepted, ("test", 1), self.ear, admission, rota)
         with contextlib.closing(channel) as served:
             served.serve()
+
+    def _soon(self, work: Callable[[], None]) -> None:
+        if self.age_ns:
+            self._later.append(work)
+        else:
+            get_hub().schedule_call_global(0, work)
+
+    def next_turn(self) -> None:
+        """End a long turn."""
+        self.age_ns = 0
+        later, self._later = self._later, []
+        for work in later:
+            work()
 
     def say(self, kind: Type, body: bytes, xid: int = 1, version: int = 4) -> None:
         self.socket.sendall(HEADER.pack(version, kind, HEADER.size + len(body), xid) + body)
@@ -185,7 +192,7 @@ def test_what_a_long_turn_leaves_is_processed_in_later_ones(peer: Peer) -> None:
         assert peer.ear.messages == [left.pop(0)]
         peer.ear.messages.clear()
         assert not peer.ear.lost
-        peer.age_ns = 0
+        peer.next_turn()
     peer.until(lambda: peer.ear.lost)
 
 
@@ -322,19 +329,37 @@ def test_notices_and_answers_overtake_the_segments_that_were_read_with_them(peer
     assert peer.ear.order == [Type.EXPERIMENTER, Type.BARRIER_REPLY, 50]
 
 
-def test_notices_overtake_what_waits_for_a_later_turn(peer: Peer) -> None:
+@contextlib.contextmanager
+def waiting(peer: Peer) -> Iterator[None]:
+    """One turn, so long that channels are to wait for the next."""
     peer.age_ns = 10**9
-    port = HEADER.pack(4, Type.PORT_STATUS, 8, 1)
-    peer.socket.sendall(copies(20) + NOTICE + port + BARRIER)
-    peer.until(lambda: peer.ear.order)
-    peer.socket.sendall(copies(10) + NOTICE[:9])
-    peer.socket.sendall(NOTICE[9:] + copies(30))
-    peer.until(lambda: len(peer.ear.order) == 2)
-    hub.sleep(0.01)
-    assert peer.ear.order == [Type.EXPERIMENTER] * 2
-    peer.age_ns = 0
-    peer.until(lambda: len(peer.ear.order) == 6)
-    assert peer.ear.order[2:] == [20, Type.PORT_STATUS, Type.BARRIER_REPLY, 40]
+    yield
+    peer.next_turn()
+
+
+def test_notices_overtake_what_waits_for_a_later_turn(peer: Peer) -> None:
+    with waiting(peer):
+        peer.socket.sendall(copies(20) + NOTICE + BARRIER)
+        peer.until(lambda: peer.ear.order)
+        peer.socket.sendall(copies(10) + NOTICE[:9])
+        peer.socket.sendall(NOTICE[9:] + copies(30))
+        peer.until(lambda: len(peer.ear.order) == 2)
+        hub.sleep(0.01)
+        assert peer.ear.order == [Type.EXPERIMENTER] * 2
+    peer.until(lambda: len(peer.ear.order) == 4)
+    assert peer.ear.order[2:] == [Type.BARRIER_REPLY, 60]
+
+
+@pytest.mark.parametrize("kind", [Type.PORT_STATUS, Type.ROLE_REPLY])
+def test_notices_do_not_overtake_what_they_may_be_about(peer: Peer, kind: Type) -> None:
+    about = HEADER.pack(4, kind, 8, 1)
+    with waiting(peer):
+        peer.socket.sendall(BARRIER + NOTICE + about + NOTICE + BARRIER)
+        peer.until(lambda: peer.ear.order)
+        hub.sleep(0.01)
+        assert peer.ear.order == [Type.EXPERIMENTER]
+    peer.until(lambda: len(peer.ear.order) == 5)
+    assert peer.ear.order[1:] == [Type.BARRIER_REPLY, kind, Type.EXPERIMENTER, Type.BARRIER_REPLY]
 
 
 def test_no_more_is_read_ahead_than_can_be_kept(
@@ -342,14 +367,12 @@ def test_no_more_is_read_ahead_than_can_be_kept(
 ) -> None:
     monkeypatch.setattr(channel, "_AHEAD_BYTES", 4096)
     monkeypatch.setattr(channel, "_READ_BYTES", 1024)
-    peer.age_ns = 10**9
-    sent = copies(500)
-    peer.socket.sendall(sent)
     (connected,) = peer.ear.connections
-    peer.until(lambda: len(connected._buffer) >= 4096)
-    hub.sleep(0.05)
-    assert len(connected._buffer) == 4096
-    peer.age_ns = 0
+    with waiting(peer):
+        peer.socket.sendall(copies(500))
+        peer.until(lambda: len(connected._buffer) >= 4096)
+        hub.sleep(0.05)
+        assert len(connected._buffer) == 4096
     peer.until(lambda: sum(peer.ear.order) == 500)
     assert max(peer.ear.order) < 20, "what was read ahead is processed in pieces"
 
@@ -398,7 +421,8 @@ def test_of_many_that_say_nothing_the_oldest_has_to_go(
     listening.listen(16)
     admission = Admission(LIMITS, time.monotonic_ns)
     door = acceptor.Acceptor(
-        listening, None, weir, lambda: admission, rota(), time.monotonic_ns, pytest.fail
+        *(listening, None, weir, lambda: admission),
+        *(Rota(lambda: 0, lambda _: None), time.monotonic_ns, pytest.fail),
     )
     serving = hub.spawn(door.serve)
     silent = []

@@ -12,7 +12,7 @@ from controller.core.flows.flow_table import PAIR_KEPT_NS
 from controller.model.entries import FlowCounter, HostWindow
 from controller.model.flow import FIN, FlowKey
 from controller.model.values import PortId
-from engine_bench import RECEIVER, SECOND, SENDERS, Slow, two_switches
+from engine_bench import RECEIVER, SECOND, SENDERS, Slow, joined, make_engine
 
 HOSTS = [*SENDERS[:2], RECEIVER]
 # Where no host is at first.
@@ -70,7 +70,7 @@ def end(bench: Slow, key: FlowKey) -> None:
 
 
 def test_a_host_with_many_peers_moves_in_many_turns() -> None:
-    bench = two_switches(kind=Slow)
+    bench = joined(Slow(make_engine()))
     for sender in SENDERS:
         bench.connect(sender, RECEIVER)
     bench.sleep(3 * SECOND)
@@ -82,7 +82,7 @@ def test_a_host_with_many_peers_moves_in_many_turns() -> None:
 
 
 def test_pairs_without_connections_are_dropped_in_many_turns() -> None:
-    bench = two_switches(kind=Slow)
+    bench = joined(Slow(make_engine()))
     for sender in SENDERS:
         end(bench, bench.connect(sender, RECEIVER))
     bench.now_ns += 2 * PAIR_KEPT_NS
@@ -93,10 +93,28 @@ def test_pairs_without_connections_are_dropped_in_many_turns() -> None:
     assert not bench.engine.flow_table.host_pairs
 
 
+def test_a_switch_that_is_given_up_meanwhile_does_not_hide_the_move() -> None:
+    bench = joined(Slow(make_engine()))
+    bench.switch_up(3)
+    for number in range(6):
+        bench.connect(HOSTS[number % 2], RECEIVER, number)
+    bench.sleep(2 * SECOND)
+    bench.settle()
+    bench.do(bench.engine.switch_down(3, bench.now_ns))
+    bench.now_ns += 3600 * SECOND
+    bench.link(PortId(1, 40), PortId(2, 40))
+    for host, port in zip(HOSTS[:2], FREE, strict=False):
+        bench.place(host, PortId(2, port.port))
+    bench.do(bench.engine.tend(bench.now_ns))
+    assert 3 in bench.engine.connections.routes.given_up or not bench.engine.fabric.ports_of(3)
+    bench.settle()
+    check(bench)
+
+
 @given(st.data())
 @settings(max_examples=60, deadline=None)
 def test_whatever_happens_meanwhile_the_end_is_right(data: st.DataObject) -> None:
-    bench = two_switches(kind=Slow)
+    bench = joined(Slow(make_engine()))
     free, port = FREE.copy(), 1000
     opened = [bench.connect(HOSTS[n % 2], RECEIVER, n) for n in range(6)]
     bench.sleep(2 * SECOND)

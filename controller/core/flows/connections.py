@@ -271,6 +271,8 @@ class Connections:
         """A switch stays away: remove its own connections, and count others elsewhere."""
         self.routes.given_up.add(switch)
         for pair in self.table.host_pairs:
+            if pair in self._unrouted:
+                self._unmoved.extend(pair.members)
             pair.edges = self.routes.edges(pair)
             if pair.edges:
                 self._watch_elsewhere(pair)

@@ -55,6 +55,7 @@ _HANDSHAKE_S = 20.0
 _SIGN_OF_LIFE_S = 1.0
 # Events of the datapath, whose order matters.
 _IN_ORDER = frozenset({Type.PACKET_IN, Type.FLOW_REMOVED, Type.PORT_STATUS})
+_NOT_OVERTAKEN = frozenset({Type.PORT_STATUS, Type.ROLE_REPLY})
 _FOR_THE_LISTENER = frozenset(
     {
         Type.ERROR,
@@ -341,8 +342,10 @@ class Channel(Datapath):
         return self._has_messages and not self._ended.is_set()
 
     def _look_ahead(self) -> None:
-        """Others have the turn. Read on all the same, as notices of queues cannot wait."""
-        if len(self._buffer) < _AHEAD_BYTES and self.state == MAIN_DISPATCHER:
+        """Others have the turn. Read on all the same, for the first notices in what comes: they
+        should not wait."""
+        is_over = self._is_last or self._ended.is_set()
+        if not is_over and len(self._buffer) < _AHEAD_BYTES and self.state == MAIN_DISPATCHER:
             with self._ending_on_errors():
                 self._receive()
                 if _NOTICE_HEAD in self._buffer:
@@ -388,11 +391,14 @@ class Channel(Datapath):
             self._ended.set()
 
     def _take_notices(self, buffer: bytes) -> bytes:
-        """Hand over the first few notices in a buffer; returns it without them."""
+        """Hand over the first few notices in a buffer; returns it without them. What they may be
+        about, a new port or mastership, they do not overtake."""
         offset, end, kept, left = 0, len(buffer), [], _NOTICES_AT_ONCE
         while left and end - offset >= HEADER.size:
             version, kind, length, _ = HEADER.unpack_from(buffer, offset)
             if version != VERSION or length < HEADER.size or end - offset < length:
+                break
+            if kind in _NOT_OVERTAKEN:
                 break
             message = buffer[offset : offset + length]
             if kind == Type.EXPERIMENTER:

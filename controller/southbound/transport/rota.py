@@ -20,6 +20,7 @@ class Reader(Protocol):
 
 class Rota:
     """Lets readers read one after the other while the turn is short, the others in the next ones.
+    Of those that wait, one reads in every turn, however long that is without it.
 
     `age_ns` tells how long the present turn has lasted; `soon` has something called in this turn
     or in the next one.
@@ -54,11 +55,11 @@ class Rota:
     def _go_on(self) -> None:
         self._is_due = False
         for reader in list(self._waiting):
-            if self.is_long():
-                break
             del self._waiting[reader]
             if reader.read_some():
                 self._waiting[reader] = None
+            if self.is_long():
+                break
         if self._waiting:
             self._is_due = True
             self._soon(self._go_on)
