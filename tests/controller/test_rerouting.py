@@ -96,15 +96,14 @@ def test_pairs_without_connections_are_dropped_in_many_turns() -> None:
 def test_a_switch_that_is_given_up_meanwhile_does_not_hide_the_move() -> None:
     bench = joined(Slow(make_engine()))
     bench.switch_up(3)
-    for number in range(6):
-        bench.connect(HOSTS[number % 2], RECEIVER, number)
+    for number, sender in enumerate(SENDERS[:6]):
+        bench.connect(RECEIVER, sender, number)
     bench.sleep(2 * SECOND)
     bench.settle()
     bench.do(bench.engine.switch_down(3, bench.now_ns))
     bench.now_ns += 3600 * SECOND
     bench.link(PortId(1, 40), PortId(2, 40))
-    for host, port in zip(HOSTS[:2], FREE, strict=False):
-        bench.place(host, PortId(2, port.port))
+    bench.place(RECEIVER, PortId(1, 33))
     bench.do(bench.engine.tend(bench.now_ns))
     assert 3 in bench.engine.connections.routes.given_up or not bench.engine.fabric.ports_of(3)
     bench.settle()
