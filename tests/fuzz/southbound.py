@@ -37,6 +37,7 @@ from controller.model.flow import SegmentFields  # noqa: E402
 from controller.runtime import translate  # noqa: E402
 from controller.southbound.codec.openflow import HEADER  # noqa: E402
 from controller.southbound.switch.admission import Admission  # noqa: E402
+from controller.southbound.transport.rota import Rota  # noqa: E402
 from seeds import seeds  # noqa: E402
 from test_app import Application, FakeChannel  # noqa: E402
 
@@ -49,14 +50,20 @@ class Stream(channel.Channel):
 
     def __init__(self, sock: socket.socket, listener: "Relay", connected: bool) -> None:
         admission = Admission(translate.limits(Config()), lambda: 0)
-        super().__init__(sock, ("test", 1), listener, admission)
+        rota = Rota(lambda: 0, lambda _: None)
+        super().__init__(sock, ("test", 1), listener, admission, rota)
         if connected:
             self.id = 1
             self.set_version(ofproto_v1_3.OFP_VERSION)
             self.state = MAIN_DISPATCHER
 
     def feed(self, data: bytes) -> None:
-        self._messages(data)
+        """Look through all of it for notices, as for what waits, and process it."""
+        self._buffer = self._take_notices(data) if self.state == MAIN_DISPATCHER else data
+        self._has_messages = True
+        while self._has_messages:
+            self._has_messages = False
+            self._buffer = self._messages(self._buffer)
 
     def flush(self) -> None:
         self._outgoing.clear()
