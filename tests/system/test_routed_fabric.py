@@ -58,9 +58,6 @@ class RemoteLeaf(LeafSpine):
         self._edge_hosts(leaves, self.shape["hosts"], senders, bottleneck_limit_bytes)
 
 
-TOPOLOGIES.add(RemoteLeaf)
-
-
 class Fabric(Bed):
     """`bonded` are the devices of the switch's ports that lead to the client."""
 
@@ -145,6 +142,8 @@ def make_router(host: Host, other: Host) -> None:
 
 
 def test_incast_over_a_pool_that_was_idle_across_a_router() -> None:
+    # Here, in a process of the test's own: whoever tests all topologies means those of the lab.
+    TOPOLOGIES.add(RemoteLeaf)
     socket = str(sandbox.RUN_DIR / "controller.sock")
     with Fabric(socket) as bed:
         asked = Client(socket)
