@@ -38,8 +38,7 @@ def watched(
 
     ``filled`` says that this fills the link, ``more_rtt_ms`` what delays a round trip besides the
     ports of switches. ``narrowest`` is the host whose own link is the bottleneck, if it is one's:
-    it may lose what it sends, and the port of a switch that mostly is the bottleneck only passes on
-    what comes, so nothing follows from how evenly that is.
+    packets wait there, and it may lose some.
     """
     idle_rtt_ms = idle_rtt_ms or observation.idle_rtt(bed, more_ms=more_rtt_ms)
     with observation.Observation(bed) as seen:
@@ -50,9 +49,9 @@ def watched(
     record |= observation.controller(bed, record["start_ns"])
     if narrowest is not None:
         record["lost_elsewhere"] = _not_sent_left_out(record["lost_elsewhere"], narrowest)
-    checks = validity.network_checks(record, bed.roles.bottleneck_bps, filled=filled)
-    if narrowest is not None:
-        checks = [check for check in checks if check.name != "spacing of departures"]
+    checks = validity.network_checks(
+        record, bed.roles.bottleneck_bps, filled=filled, queued=narrowest is None
+    )
     if bed.controller is not None:
         checks.append(validity.connected(record["events"]))
         checks.append(validity.without_errors(record["controller_errors"]))

@@ -97,13 +97,15 @@ def all_ended(generator: Mapping[str, Any]) -> Check:
 
 
 def network_checks(
-    record: Mapping[str, Any], rate_bps: int, *, filled: bool = False
+    record: Mapping[str, Any], rate_bps: int, *, filled: bool = False, queued: bool = True
 ) -> list[Check]:
     """Return the checks of a record of ``measure.observation``, with ``processors`` and
-    ``idle_rtt_ms``; ``filled`` says that what was sent is enough to fill the link."""
+    ``idle_rtt_ms``; ``filled`` says that what was sent is enough to fill the link. If not
+    ``queued``, packets wait elsewhere, before they come to the port that mostly is the bottleneck:
+    nothing follows from how evenly it sends them."""
     return [
         shaped_rate(record["far_end"], rate_bps, filled=filled),
-        evenly_spaced(record["spacing"], filled=filled),
+        *([evenly_spaced(record["spacing"], filled=filled)] if queued else []),
         idle_round_trip(record["idle_rtt_ms"]),
         drops_in_place(record["dropped"], record["lost_elsewhere"]),
         no_faults("qdiscs as asked", record["qdisc_faults"]),

@@ -1,20 +1,17 @@
 """What each flood of a hostile host costs the others, on the real switch: their goodput and their
 windows beside it and without it, in turns."""
 
-import time
 from statistics import median
-from typing import Any
 
 import pytest
 
-from controller.cli.client import Client
 from controller.ops.event_log import read_events
 from experiments.traffic.reader import IncastSpec
 from test_floods import port_of
 from testbed import sandbox
 from testbed.bed import Bed
 from testbed.config import BedConfig
-from traffic import Incast, flood, incast
+from traffic import flood, incast, tables
 
 SERVERS, CONNECTIONS = 7, 8
 # So low that the machine keeps up with the link and the flood.
@@ -40,13 +37,6 @@ pytestmark = [
     *(pytest.mark.netns, pytest.mark.switch, pytest.mark.slow, pytest.mark.timing),
     pytest.mark.long,  # A share of 2 % takes a machine whose speed holds.
 ]
-
-
-def rounds_per_s(reads: Incast) -> float:
-    reads.require_progress(1, 30, "to begin with")
-    begun_s, begun = time.monotonic(), reads.rounds
-    reads.require_progress(ROUNDS, 60, "to be timed")
-    return (reads.rounds - begun) / (time.monotonic() - begun_s)
 
 
 def windows(bed: Bed) -> dict[tuple[str, str], str]:
@@ -75,27 +65,20 @@ def test_a_flood_costs_others_nothing(kind: str) -> None:
     )
     with Bed(config) as bed:
         bed.require_forwarding()
-        client = Client(socket)
         *servers, name = bed.roles.senders
         liar, victim, reader = (bed.host(n) for n in (name, servers[0], bed.roles.receiver))
-
         claimed = reader.IP() if kind == "resets" else ""
-
-        def tables() -> dict[str, Any]:
-            found: dict[str, Any] = client.ask("controller")["tables"]
-            return found
-
         spec = IncastSpec(senders=SERVERS, rounds=100_000, connections_per_sender=CONNECTIONS)
         with incast(bed, spec, servers) as reads:
             reads.require_progress(20, 60, "before anybody floods")
-            connections = tables()["connections"]
+            connections = tables(socket)["connections"]
             ratios = []
             for _ in range(TURNS):
-                alone, calm = rounds_per_s(reads), windows(bed)
+                alone, calm = reads.rounds_per_s(ROUNDS), windows(bed)
                 with flood(kind, liar, victim, per_s, claimed=claimed) as sent:
-                    ratios.append(rounds_per_s(reads) / alone)
+                    ratios.append(reads.rounds_per_s(ROUNDS) / alone)
                     assert windows(bed) == calm
-                    found = tables()
+                    found = tables(socket)
                 assert sum(sent.rates) > 0
                 assert found["connections"] == connections
                 for what, bound in found["bounds"].items():

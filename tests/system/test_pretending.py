@@ -1,12 +1,10 @@
 """A host on the real switch that pretends to be others: they lose nothing, and it is named."""
 
-import time
 from contextlib import ExitStack
 from typing import Any
 
 import pytest
 
-from controller.cli.client import Client
 from controller.ops.event_log import read_events
 from experiments.traffic.reader import IncastSpec
 from test_floods import port_of
@@ -14,7 +12,7 @@ from testbed import sandbox
 from testbed.bed import Bed
 from testbed.command import wait_until
 from testbed.config import BedConfig
-from traffic import Incast, flood, incast, is_regulated
+from traffic import flood, incast, is_regulated, tables
 
 SERVERS, CONNECTIONS = 7, 8
 HOSTS_PER_PORT = 100
@@ -24,13 +22,6 @@ ROUNDS = 80
 LEAST_SHARE = 0.8
 
 pytestmark = [pytest.mark.netns, pytest.mark.switch, pytest.mark.timing, pytest.mark.slow]
-
-
-def rounds_per_s(reads: Incast) -> float:
-    """How fast the reads are, over some rounds."""
-    begun_s = time.monotonic()
-    reads.require_progress(ROUNDS, 60, "to be timed")
-    return ROUNDS / (time.monotonic() - begun_s)
 
 
 def test_who_pretends_harms_nobody_fills_nothing_and_is_named() -> None:
@@ -47,7 +38,6 @@ def test_who_pretends_harms_nobody_fills_nothing_and_is_named() -> None:
     )
     with Bed(config) as bed:
         bed.require_forwarding()
-        client = Client(socket)
         *servers, name = bed.roles.senders
         liar, victim = bed.host(name), bed.host(servers[0])
         reader, bystander = bed.host(bed.roles.receiver), bed.host(bed.roles.background_receiver)
@@ -58,16 +48,12 @@ def test_who_pretends_harms_nobody_fills_nothing_and_is_named() -> None:
         def disbelieved() -> list[dict[str, Any]]:
             return told("port_disbelieved")
 
-        def tables() -> dict[str, Any]:
-            found: dict[str, Any] = client.ask("controller")["tables"]
-            return found
-
         spec = IncastSpec(senders=SERVERS, rounds=100_000, connections_per_sender=CONNECTIONS)
         with incast(bed, spec, servers) as reads:
             reads.require_progress(20, 60, "before anybody pretends")
-            connections = tables()["connections"]
+            connections = tables(socket)["connections"]
             assert connections >= SERVERS * CONNECTIONS
-            alone = rounds_per_s(reads)
+            alone = reads.rounds_per_s(ROUNDS)
             with ExitStack() as lies:
                 for lie in (
                     flood("macs", liar, bystander, FORGED_PER_S),
@@ -81,9 +67,9 @@ def test_who_pretends_harms_nobody_fills_nothing_and_is_named() -> None:
                     timeout_s=30,
                     what="the liar is named",
                 )
-                beside = rounds_per_s(reads)
+                beside = reads.rounds_per_s(ROUNDS)
                 assert is_regulated(bed)
-                found = tables()
+                found = tables(socket)
             print(f"{alone:.1f} rounds/s alone, {beside:.1f} beside lies; {found['given_up']}")
             assert {event["port"] for event in disbelieved()} == {port_of(liar)}
             assert found["bounds"]["hosts at one port"]["entries"] == HOSTS_PER_PORT

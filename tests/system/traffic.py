@@ -1,4 +1,5 @@
-"""Real TCP between the hosts of a test bed, for as long as a test wants it."""
+"""Real TCP between the hosts of a test bed, for as long as a test wants it, and what the controller
+makes of it."""
 
 import json
 import re
@@ -6,11 +7,14 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
+from controller.cli.client import Client
 from experiments.traffic.reader import PORT, IncastSpec
 from testbed.bed import Bed
 from testbed.command import wait_until
@@ -39,6 +43,13 @@ class Incast:
         """Wait for so many more rounds."""
         goal = self.rounds + rounds
         wait_until(lambda: self.rounds >= goal, timeout_s=timeout_s, what=f"the reads go on {what}")
+
+    def rounds_per_s(self, rounds: int) -> float:
+        """How fast the next so many rounds are."""
+        self.require_progress(1, 60, "to be timed")
+        begun_s, begun = time.monotonic(), self.rounds
+        self.require_progress(rounds, 60, "while they are timed")
+        return (self.rounds - begun) / (time.monotonic() - begun_s)
 
 
 @contextmanager
@@ -114,6 +125,12 @@ def flood(
     finally:
         flooder.kill()
         flooder.wait()
+
+
+def tables(socket: str) -> dict[str, Any]:
+    """What the controller at this socket says of its tables."""
+    found: dict[str, Any] = Client(socket).ask("controller")["tables"]
+    return found
 
 
 def accounts_in_force(bed: Bed) -> dict[str, set[str]]:

@@ -430,9 +430,7 @@ class Channel(Datapath):
                     if copied:
                         self.admission.read(len(copied))
                         deferred += copied
-                    if end - offset < HEADER.size:
-                        break
-                    if self._should_pause(offset):
+                    if end - offset < HEADER.size or self._should_pause(offset):
                         break
                 version, kind, length, xid = HEADER.unpack_from(buffer, offset)
                 if version != VERSION and kind not in _ANY_VERSION:

@@ -48,6 +48,9 @@ class Rota:
 
     def _wait(self, reader: Reader) -> None:
         self._waiting.setdefault(reader)
+        self._go_on_soon()
+
+    def _go_on_soon(self) -> None:
         if not self._is_due:
             self._is_due = True
             self._soon(self._go_on)
@@ -61,5 +64,4 @@ class Rota:
             if self.is_long():
                 break
         if self._waiting:
-            self._is_due = True
-            self._soon(self._go_on)
+            self._go_on_soon()
