@@ -20,11 +20,12 @@ TURNS, ROUNDS = 3, 12
 HOSTS_PER_PORT = 100
 MOST_LOST = 0.02
 # Frames a second, and the event that names the port of whoever sends them. What is within budgets
-# and not believed names nobody: it is counted (`given_up`).
+# and not believed names nobody: it is counted (`given_up`). RSTs come to all of the reader's ports
+# in every turn.
 FLOODS = {
     "macs": (1_000, "port_disbelieved"),
     "pairs": (1_000, None),
-    "resets": (1_000, None),
+    "resets": (6_000, None),
     "syn": (5_000, None),
     "arp": (5_000, "packet_ins_limited"),
     "nd": (5_000, "packet_ins_limited"),
