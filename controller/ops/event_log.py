@@ -60,7 +60,7 @@ from typing import IO, Any, NamedTuple
 
 LOG = logging.getLogger("weir.eventlog")
 
-_RECENT = 4096
+_RECENT, _RECENT_PARTS = 4096, 32_768
 _TOGETHER_S = 0.01
 # Some 30 MB, or a second of the most events that there may be.
 _MOST_WAITING = 100_000
@@ -102,21 +102,35 @@ class Event(NamedTuple):
 
 
 class Recent:
-    """The latest events, without those of single connections."""
+    """The latest events, without those of single connections: at most `limit`, and of those with
+    lists, as of windows, so few that the lists have `most_parts` together. (A window takes 220 to
+    450 bytes, and one event may have a thousand of them.)"""
 
-    def __init__(self, limit: int = _RECENT) -> None:
-        self._events: deque[Event] = deque(maxlen=limit)
+    def __init__(self, limit: int = _RECENT, most_parts: int = _RECENT_PARTS) -> None:
+        self._limit = limit
+        self._most_parts = most_parts
+        self._events: deque[Event] = deque()
+        self._parts = 0
         self.last = 0
 
     def add(self, event: str, fields: dict[str, object], time_ns: int, wall_s: float) -> None:
         if event not in _OF_CONNECTIONS:
             self.last += 1
             self._events.append(Event(self.last, event, fields, time_ns, wall_s))
+            self._parts += _parts(fields)
+            while len(self._events) > self._limit or (
+                self._parts > self._most_parts and len(self._events) > 1
+            ):
+                self._parts -= _parts(self._events.popleft().fields)
 
     def after(self, serial: int) -> list[Event]:
         """The events after this one that are still remembered, oldest first."""
         newer = list(takewhile(lambda event: event.serial > serial, reversed(self._events)))
         return newer[::-1]
+
+
+def _parts(fields: dict[str, object]) -> int:
+    return sum(len(value) for value in fields.values() if isinstance(value, list))
 
 
 def read_events(path: Path, kind: str | None = None) -> list[dict[str, Any]]:

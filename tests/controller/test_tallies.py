@@ -117,6 +117,22 @@ class TestRecent:
         kept = range(max(1, n - 19), n + 1)
         assert [e.serial for e in recent.after(serial)] == [s for s in kept if s > serial]
 
+    @given(st.lists(st.integers(0, 40)))
+    def test_events_of_many_windows_are_fewer(self, sizes: list[int]) -> None:
+        recent = Recent(limit=20, most_parts=100)
+        for size in sizes:
+            recent.add("window_set", {"switch": 1, "windows": list(range(size))}, 0, 0.0)
+        kept = len(recent.after(0))
+        # As many as have room, the latest first.
+        fit = [n for n in range(min(20, len(sizes)) + 1) if sum(sizes[len(sizes) - n :]) <= 100]
+        assert kept == max(fit)
+
+    def test_the_latest_event_is_kept_whatever_its_size(self) -> None:
+        recent = Recent(limit=20, most_parts=100)
+        for size in (3, 300):
+            recent.add("window_set", {"windows": list(range(size))}, 0, 0.0)
+        assert [event.serial for event in recent.after(0)] == [2]
+
 
 def test_of_switches_that_are_gone_the_latest_are_remembered() -> None:
     tallies = Tallies()

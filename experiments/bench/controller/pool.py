@@ -2,7 +2,7 @@
 
 The connections of 199 clients to one server move nothing until they are dormant. Then each sends a
 request. ``idle_pool_relearn_ms`` is from the first copy of a request to the controller until all
-2,000 count at the server's port. ``bytes_per_dormant_connection`` is of 50,000 of them.
+2,000 count at the server's port. ``bytes_per_dormant_connection`` is of 100,000 of them.
 """
 
 import statistics
@@ -16,7 +16,7 @@ from testbed.command import wait_until
 from testbed.sandbox import RUN_DIR
 
 _POOL, _TURNS = 2_000, 5
-_MANY, _DORMANT_S = 50_000, 300.0
+_MANY, _DORMANT_S = 100_000, 300.0
 # None is counted: so they are dormant by age, and the switch need not tell what they moved.
 _SECTIONS = {"classifier": {"expiry": "2 s", "counted_per_switch": 0}}
 
