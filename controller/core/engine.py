@@ -46,7 +46,7 @@ from controller.model.entries import (
     ProtectedHop,
     ServiceWatch,
 )
-from controller.model.flow import Reading, SegmentFields
+from controller.model.flow import Reading, SegmentFields, source_of, vlan_of_key
 from controller.model.packet_ins import NeighbourMessage, OverBudget
 from controller.model.values import Notice, Port, PortId
 
@@ -330,6 +330,9 @@ class Engine:
         from_edges = self._edge_filter.admit(switch, batch, now_ns)
         if from_edges:
             self._connections.observe(from_edges, now_ns)
+            for _, macs, key, *_ in self.flow_table.take_forged():
+                address, vlan = source_of(key), vlan_of_key(key)
+                self.port_security.refuse_segment(macs[6:], vlan, address, now_ns)
         if self._connections.watches and len(from_edges) < len(batch):
             inside = [s for s in batch if self._fabric.is_link(PortId(switch, s[0]))]
             self._connections.observe_inside(switch, inside, now_ns)

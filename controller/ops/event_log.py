@@ -20,7 +20,8 @@ are "datapath id in 16 hexadecimal digits:port":
 * host_learnt, host_moved: mac, port
 * port_disbelieved: port, reason (hosts, addresses: there are more of them than a port may have;
   host elsewhere, address taken: it pretends to be another port's host, or to have another's
-  address); port_believed: port, reason, refused (how often since the controller began)
+  address; address borrowed: it sends TCP segments of others' connections); port_believed: port,
+  reason, refused (how often since the controller began)
 * host_lost: mac
 * host_address: mac, address
 * connection_opened: src, src_port, dst, dst_port (src is the initiator), mss_bytes, window_scales

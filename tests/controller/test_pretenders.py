@@ -62,6 +62,10 @@ def warnings(effects: list[Effect]) -> list[str]:
     return [effect.text for effect in effects if isinstance(effect, Warn)]
 
 
+def disbelieved(effects: list[Effect]) -> list[tuple[object, object]]:
+    return [(told["port"], told["reason"]) for told in records(effects, "port_disbelieved")]
+
+
 def heard(
     bench: EngineBench,
     port: PortId,
@@ -69,12 +73,13 @@ def heard(
     key: FlowKey,
     flags: int,
     payload_bytes: int = 0,
-) -> None:
+    sequence: int = 1,
+) -> list[Effect]:
     """A copied segment that entered by `port`, from the first host to the second, as it says."""
     src, dst = macs
-    fields = dst.mac + src.mac, key.pack(), flags, 1, 2, payload_bytes, MSS, 7
+    fields = dst.mac + src.mac, key.pack(), flags, sequence, 2, payload_bytes, MSS, 7
     segment = Segment(port.port, *fields)
-    bench.do(bench.engine.segments(port.switch, [segment], bench.now_ns))
+    return bench.do(bench.engine.segments(port.switch, [segment], bench.now_ns))
 
 
 class TestPlaces:
@@ -320,6 +325,69 @@ class TestSegments:
         assert len(bench.engine.flow_table) == 1
         heard(bench, PortId(1, 39), (real, OTHER), key.reverse, RST)
         assert len(bench.engine.flow_table) == 0
+
+    def test_who_answers_himself_in_anothers_name_is_named(self) -> None:
+        for is_early in (False, True):
+            bench = guarded()
+            asked = (LIAR, VICTIM), CALL, SYN
+            answered = (LIAR, LIAR), CALL.reverse, SYN | ACK
+            effects = []
+            for macs, key, flags in (answered, asked) if is_early else (asked, answered):
+                effects = heard(bench, AT_LIAR, macs, key, flags)
+            assert disbelieved(effects) == [(str(AT_LIAR), "address borrowed")]
+
+    @pytest.mark.parametrize("flags", [RST, FIN, SYN])
+    def test_and_who_touches_the_connections_of_others(self, flags: int) -> None:
+        bench = guarded()
+        bench.connect(OTHER, VICTIM, 7)
+        effects = heard(bench, AT_LIAR, (LIAR, VICTIM), GOOD, flags, sequence=9)
+        assert disbelieved(effects) == [(str(AT_LIAR), "address borrowed")]
+        assert "port 2 sends TCP segments from the IP address of a host" in warnings(effects)[0]
+        assert disbelieved(heard(bench, AT_LIAR, (LIAR, OTHER), GOOD.reverse, flags)) == []
+        assert bench.engine.port_security.refused[AT_LIAR, Refusal.ADDRESS_BORROWED] == 2
+
+    def test_but_not_a_router_within_a_vlan(self) -> None:
+        """It sends on what comes from either end, in the name of that end."""
+        bench = guarded()
+        router, at_router, at_other = Host(201), PortId(1, 39), PortId(1, 3)
+        bench.place(router, at_router)
+        effects: list[Effect] = []
+        for key, flags in (
+            (GOOD, SYN),
+            (GOOD.reverse, SYN | ACK),
+            (GOOD, SYN),
+            (GOOD, FIN | ACK),
+            (GOOD.reverse, RST),
+        ):
+            src, at, dst = OTHER, at_other, VICTIM
+            if key != GOOD:
+                src, at, dst = VICTIM, AT_VICTIM, OTHER
+            effects += heard(bench, at, (src, router), key, flags)
+            effects += heard(bench, at_router, (router, dst), key, flags)
+        assert bench.engine.flow_table.counters["elsewhere"] >= 4
+        assert disbelieved(effects) == []
+
+    def test_nor_the_servers_of_a_balancer(self) -> None:
+        bench = guarded()
+        server, at_server = Host(201), PortId(1, 39)
+        bench.place(server, at_server)
+        effects = heard(bench, PortId(1, 3), (OTHER, VICTIM), GOOD, SYN)
+        for flags in (SYN | ACK, FIN | ACK, RST):
+            effects += heard(bench, at_server, (server, OTHER), GOOD.reverse, flags)
+        assert bench.engine.flow_table.counters["elsewhere"] > 0
+        assert disbelieved(effects) == []
+
+    def test_nor_who_answers_for_an_address_that_was_just_taken_from_him(self) -> None:
+        bench = guarded()
+        bench.connect(OTHER, VICTIM, 7)
+        says(bench, AT_LIAR, LIAR.mac, VICTIM.address)
+        key = GOOD._replace(src_port=8)
+        heard(bench, PortId(1, 3), (OTHER, LIAR), key, SYN)
+        heard(bench, AT_LIAR, (LIAR, OTHER), key.reverse, SYN | ACK)
+        assert len(bench.engine.flow_table) == 2
+        effects = heard(bench, AT_VICTIM, (VICTIM, OTHER), key.reverse, RST)
+        assert bench.engine.flow_table.counters["elsewhere"] == 1
+        assert disbelieved(effects) == []
 
     def test_the_hosts_of_a_port_open_so_many_connections(self) -> None:
         bench = star()

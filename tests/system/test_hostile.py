@@ -19,13 +19,12 @@ RATE_BPS = 20_000_000
 TURNS, ROUNDS = 3, 12
 HOSTS_PER_PORT = 100
 MOST_LOST = 0.02
-# Frames a second, and the event that names the port of whoever sends them. What is within budgets
-# and not believed names nobody: it is counted (`given_up`). RSTs come to all of the reader's ports
-# in every turn.
+# Frames a second, and the event that names the port of whoever sends them. SYNs within budgets
+# from its own address are no lie. RSTs come to all of the reader's ports in every turn.
 FLOODS = {
     "macs": (1_000, "port_disbelieved"),
-    "pairs": (1_000, None),
-    "resets": (6_000, None),
+    "pairs": (1_000, "port_disbelieved"),
+    "resets": (6_000, "port_disbelieved"),
     "syn": (5_000, None),
     "arp": (5_000, "packet_ins_limited"),
     "nd": (5_000, "packet_ins_limited"),

@@ -82,8 +82,9 @@ class GlobalFlowTable:
         self.counters: Counter[str] = Counter()
         self.per_port = per_port
         self._senders = senders or Senders()
+        self._forged: list[SegmentFields] = []
         self._handshakes = Handshakes(
-            self._senders, self.counters, half_open_limit, half_open_timeout_ns
+            self._senders, self.counters, self._forged, half_open_limit, half_open_timeout_ns
         )
         self._charge = charge
         self._charged: dict[Hashable, Charge] = {}
@@ -187,6 +188,12 @@ class GlobalFlowTable:
         strays, self._strays = self._strays, []
         return strays
 
+    def take_forged(self) -> list[SegmentFields]:
+        """The segments since the last call that pretend to be of another port's host."""
+        forged = self._forged.copy()
+        self._forged.clear()
+        return forged
+
     @property
     def now_ns(self) -> int:
         """The latest time that the table was told."""
@@ -230,7 +237,7 @@ class GlobalFlowTable:
                 else:
                     finished, mac = FINISHED_RESPONDER, connection.pair.responder_mac
                 if segment[1][6:] != mac and not self._senders.is_at(segment, mac):
-                    self.counters["elsewhere"] += 1
+                    self._refuse(segment, connection)
                     continue
                 connection.finished |= finished
                 if connection.finished == _BOTH_FINISHED:
@@ -251,7 +258,7 @@ class GlobalFlowTable:
             if known.key == key and known.initial_sequence == segment[4]:
                 return
             if not self.is_from(segment, known) and not self._senders.owns_source(segment):
-                self.counters["elsewhere"] += 1
+                self._refuse(segment, known)
                 return
             self.remove(known)
             changes.append((ConnectionEvent.REPLACED, known))
@@ -349,10 +356,21 @@ class GlobalFlowTable:
         if connection is None:
             return
         if not self.is_from(segment, connection):
-            self.counters["elsewhere"] += 1
+            self._refuse(segment, connection)
             return
         self.remove(connection)
         changes.append((ConnectionEvent.RESET, connection))
+
+    def _refuse(self, segment: SegmentFields, connection: Connection) -> None:
+        """A segment does not come from the end of its connection that it names."""
+        self.counters["elsewhere"] += 1
+        pair, senders = connection.pair, self._senders
+        # A router is one end of the leg that is known, and sends on what comes from the other.
+        is_from_an_end = any(
+            senders.is_at(segment, mac) for mac in (pair.initiator_mac, pair.responder_mac)
+        )
+        if not is_from_an_end and senders.borrows_source(segment):
+            self._forged.append(segment)
 
     # Changes that do not come from a segment
 

@@ -35,15 +35,22 @@ class Handshakes:
     """`counters` counts what did not come to an end, and what came from elsewhere than an end of
     its handshake.
 
-    `awaited` are the SYNs by the key of their SYN-ACK.
+    `awaited` are the SYNs by the key of their SYN-ACK. `forged` gets the SYN-ACKs with which
+    somebody has answered a SYN of his own, in the name of another port's host.
     """
 
     def __init__(
-        self, senders: Senders, counters: Counter[str], limit: int, timeout_ns: int
+        self,
+        senders: Senders,
+        counters: Counter[str],
+        forged: list[SegmentFields],
+        limit: int,
+        timeout_ns: int,
     ) -> None:
         self.limit = limit
         self._senders = senders
         self._counters = counters
+        self._forged = forged
         self._timeout_ns = timeout_ns
         # The oldest come first in all of these.
         self.awaited: dict[bytes, Half] = {}
@@ -86,7 +93,7 @@ class Handshakes:
             if early is not None and early[0][5] == (segment[4] + 1) & 0xFFFFFFFF:
                 if self._senders.answers(segment, early[0]):
                     return Established((segment, now_ns, False, early[3]), early[0])
-                self._counters["elsewhere"] += 1
+                self._refuse(segment, early[0])
         awaited.pop(answer_key, None)
         awaited[answer_key] = (segment, now_ns, is_first, 0)
         if len(awaited) > self.limit:
@@ -99,7 +106,7 @@ class Handshakes:
         syn = half[0]
         # Mostly it comes from the address that was asked.
         if segment[1][6:] != syn[1][:6] and not self._senders.answers(syn, segment):
-            self._counters["elsewhere"] += 1
+            self._refuse(syn, segment)
             return None
         del self.awaited[segment[2]]
         return None if half[3] == _BOTH_FINISHED else half
@@ -178,6 +185,13 @@ class Handshakes:
         return self._senders.is_at(
             segment, known[1][6:] if segment[2] == known[2] else known[1][:6]
         )
+
+    def _refuse(self, syn: SegmentFields, answer: SegmentFields) -> None:
+        """An answer does not come from where its SYN went."""
+        self._counters["elsewhere"] += 1
+        # Servers behind a balancer answer in its name, too, but they ask nothing of themselves.
+        if self._senders.is_at(answer, syn[1][6:]) and self._senders.borrows_source(answer):
+            self._forged.append(answer)
 
     def _drop_oldest(self, halves: dict[bytes, Half]) -> None:
         """Drop the oldest, several at once: to find the first key of a dict is slow after those

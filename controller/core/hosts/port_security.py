@@ -33,6 +33,7 @@ class Refusal(StrEnum):
     ADDRESSES = "addresses"
     HOST_ELSEWHERE = "host elsewhere"
     ADDRESS_TAKEN = "address taken"
+    ADDRESS_BORROWED = "address borrowed"
 
 
 _TEXTS = {
@@ -40,6 +41,7 @@ _TEXTS = {
     Refusal.ADDRESSES: "has more addresses than fabric.addresses_per_port",
     Refusal.HOST_ELSEWHERE: "sends from the Ethernet address of a host at another port",
     Refusal.ADDRESS_TAKEN: "claims the IP address of another host",
+    Refusal.ADDRESS_BORROWED: "sends TCP segments from the IP address of a host at another port",
 }
 
 
@@ -152,6 +154,15 @@ class PortSecurity:
             self._doubt(owner.mac, now_ns)
             return self._refuse(port_id, Refusal.ADDRESS_TAKEN, now_ns)
         return True
+
+    def refuse_segment(self, mac: bytes, vlan: bytes, address: bytes, now_ns: int) -> None:
+        """A host has sent a segment of others' connection from the address of one of them."""
+        port_id = self._fabric.port_of(mac)
+        if port_id is None:
+            return
+        # Whose address it is may be the lie of another one.
+        if self._takeovers.since_ns((vlan, address)) <= now_ns - BACK_WITHIN_NS:
+            self._refuse(port_id, Refusal.ADDRESS_BORROWED, now_ns)
 
     def fullness(self) -> dict[str, tuple[int, int]]:
         """How full the tables of hosts are, and how full they can be."""
