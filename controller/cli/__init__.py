@@ -32,6 +32,7 @@ COMMANDS = {
         "compare --minutes N [--switch ID] [--port PORT]", "does regulation help here, or hurt?"
     ),
     "flows": Command("flows", "the flows with the largest volume first"),
+    "groups": Command("groups", "multicast groups, and where their members are"),
     "bandwidth": Command("bandwidth SRC DST", "what a path has left, link by link"),
     "fountains": Command("fountains", "announced fountain flows and what they may send"),
     "events": Command("events [--follow]", "notices, windows, links, hosts as they come"),

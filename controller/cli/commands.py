@@ -97,6 +97,12 @@ cannot be said, 1 if it could not compare.""",
     weir-controller flows --host 10.0.0.7 --limit 5
     weir-controller flows --host 10.1.0.0/16 --tcp-port 80
     weir-controller flows --switch 1 --port 3         # those that leave by that port""",
+    "groups": """\
+    weir-controller groups
+    weir-controller groups --json | jq '.groups[] | select(.group == "239.1.2.3").ports'
+
+Only with fabric.multicast_snooping. Ports of routers, and ports of which it is not known yet what
+their hosts want, get what is sent to any group.""",
     "bandwidth": """\
     weir-controller bandwidth 10.0.0.1 10.0.1.7
     weir-controller bandwidth --json 10.0.0.1 10.0.1.7 | jq .available_bps""",
@@ -212,6 +218,7 @@ def _parser() -> Parser:
     flows.add_argument("--port", **_NUMBER, help="a port that it leaves by")
     flows.add_argument("--limit", **_NUMBER, default=20, help="how many (20)")
     flows.add_argument("--offset", **_NUMBER, help="how many to leave out before")
+    add("groups", _groups, asking, as_json)
     bandwidth = add("bandwidth", _bandwidth, asking, as_json)
     bandwidth.add_argument("src", metavar="SRC", help="the address of the host that sends")
     bandwidth.add_argument("dst", metavar="DST", help="and of the one that receives")
@@ -369,6 +376,20 @@ def _bandwidth(options: argparse.Namespace) -> int:
     else:
         print(f"available {available} (+-{words.rate(path['error_bps'])})")
         print(f"one more announced flow would get {share}")
+    return 0
+
+
+def _groups(options: argparse.Namespace) -> int:
+    answer = Client(options.socket).ask("groups")
+    if options.json:
+        return _print_json(answer)
+    if not answer["snooping"]:
+        print("what is sent to groups goes to all ports: fabric.multicast_snooping is false")
+        return 0
+    console().print(listing.table(listing.GROUPS, answer["groups"]))
+    for ports, text in (("routers", "of routers"), ("unsure", "of which it is not known yet")):
+        if answer[ports]:
+            print(f"ports {text}, which get everything: {' '.join(answer[ports])}")
     return 0
 
 

@@ -186,6 +186,12 @@ SWITCHES = (
     Column("LOST", lambda row: str(row["disconnections"]), right=True),
 )
 
+GROUPS = (
+    Column("GROUP", lambda row: row["group"]),
+    Column("VLAN", lambda row: str(row["vlan"] or words.NOTHING), right=True),
+    Column("MEMBERS AT", lambda row: " ".join(row["ports"]) or words.NOTHING, shrinks=True),
+)
+
 FLOWS = (
     Column("FROM", _end("src"), shrinks=True),
     Column("TO", _end("dst"), shrinks=True),

@@ -133,4 +133,5 @@ class Config(Section):
             protection=self.protection.settings(),
             vlans=tuple(section.rule() for section in fabric.vlans),
             bonds=tuple(section.rule() for section in fabric.bonds),
+            multicast_snooping=fabric.multicast_snooping,
         )

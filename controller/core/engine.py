@@ -27,6 +27,7 @@ from controller.core.flows.tunnels import TunnelReading, Tunnels
 from controller.core.hosts.broadcast import Broadcast
 from controller.core.hosts.edge_filter import EdgeFilter
 from controller.core.hosts.forwarding import Forwarding
+from controller.core.hosts.multicast import GROUPS_LIMIT, Multicast
 from controller.core.hosts.over_budget import Offenders
 from controller.core.hosts.port_security import PortSecurity
 from controller.core.hosts.resolution import Resolver, ResolverSettings
@@ -47,7 +48,7 @@ from controller.model.entries import (
     ServiceWatch,
 )
 from controller.model.flow import Reading, SegmentFields, source_of, vlan_of_key
-from controller.model.packet_ins import NeighbourMessage, OverBudget
+from controller.model.packet_ins import GroupMessage, NeighbourMessage, OverBudget
 from controller.model.values import Notice, Port, PortId
 
 
@@ -70,6 +71,7 @@ class EngineSettings:
     protection: ProtectionSettings = field(default_factory=ProtectionSettings)
     vlans: tuple[VlanRule, ...] = ()
     bonds: tuple[NamedPorts, ...] = ()
+    multicast_snooping: bool = False
 
 
 class QueueReport(NamedTuple):
@@ -98,7 +100,13 @@ class Engine:
         self._tables = Tables(self._out.append)
         self._resolver = Resolver(self._fabric, settings.resolver, self._out.append)
         self._forwarding = Forwarding(self._fabric, self._resolver, self._tables, self._out.append)
-        self._broadcast = Broadcast(self._fabric, self._tables, self._out.append)
+        self._broadcast = Broadcast(
+            self._fabric,
+            self._tables,
+            self._out.append,
+            self._resolver.deliver,
+            by_group=settings.multicast_snooping,
+        )
         self._regulation = Regulation(
             settings.regulator,
             settings.overrides,
@@ -319,10 +327,14 @@ class Engine:
         self._resolver.frame(port_id, src_mac, dst_mac, frame, now_ns)
         return self._finish(now_ns)
 
-    def flooded(self, port_id: PortId, src_mac: bytes, now_ns: int) -> list[Effect]:
-        """A frame to a group, which its switch has flooded."""
+    def flooded(
+        self, port_id: PortId, src_mac: bytes, said: GroupMessage | None, now_ns: int
+    ) -> list[Effect]:
+        """A frame to a group, which its switch has flooded, and what it says about groups."""
         if self._fabric.is_edge(port_id, now_ns):
-            self._resolver.learn(src_mac, port_id, now_ns)
+            is_there = self._resolver.learn(src_mac, port_id, now_ns)
+            if said is not None and self.multicast is not None and is_there:
+                self.multicast.said(port_id, said, now_ns)
         return self._finish(now_ns)
 
     def segments(self, switch: int, batch: list[SegmentFields], now_ns: int) -> list[Effect]:
@@ -478,14 +490,25 @@ class Engine:
 
     def fullness(self) -> dict[str, tuple[int, int]]:
         """How full the tables are that hosts can fill, and how full they can be."""
+        groups = {}
+        if self.multicast is not None:
+            groups["multicast groups"] = self.multicast.n_groups, GROUPS_LIMIT
         return (
-            self.port_security.fullness() | self._connections.fullness() | self._enforcer.fullness()
+            self.port_security.fullness()
+            | self._connections.fullness()
+            | self._enforcer.fullness()
+            | groups
         )
 
     @property
     def port_security(self) -> PortSecurity:
         """What hosts are believed."""
         return self._resolver.security
+
+    @property
+    def multicast(self) -> Multicast | None:
+        """The members of multicast groups; None if what is sent to them goes everywhere."""
+        return self._broadcast.multicast
 
     @property
     def tables(self) -> Tables:

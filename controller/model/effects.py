@@ -90,6 +90,17 @@ class AddressProbe:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupQuery:
+    """Ask the hosts behind a port which of them are in a group, or for all their groups if it is
+    zero (4 or 16 bytes). `asker_mac` is no host's address."""
+
+    port: PortId
+    group: bytes
+    asker_mac: bytes
+    tags: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
 class LinkProbe:
     """Send a discovery frame out of this port."""
 
@@ -193,6 +204,7 @@ Effect = (
     | Deliver
     | NeighbourReply
     | AddressProbe
+    | GroupQuery
     | LinkProbe
     | TellShare
     | Warn

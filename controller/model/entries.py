@@ -114,12 +114,13 @@ class ControllerAnswers:
 @dataclass(frozen=True, slots=True)
 class FloodFrom:
     """Frames to a group that enter by this port are flooded. If it is `of_hosts`, only so many are,
-    and these are copied up, too. If it `counts_as` another port of its bond, they do not leave by
-    that."""
+    and these are copied up, too, if it is `snooped` as far as it takes to read reports. If it
+    `counts_as` another port of its bond, they do not leave by that."""
 
     port: int
     of_hosts: bool
     counts_as: int | None = None
+    snooped: bool = False
 
     @property
     def key(self) -> EntryKey:
@@ -139,6 +140,31 @@ class FloodTo:
     @property
     def key(self) -> EntryKey:
         return EntryKey("flood-to", (self.vlan,))
+
+
+@dataclass(frozen=True, slots=True)
+class GroupsFollowed:
+    """For a few seconds, each GroupTo is in force, and messages of IGMP and MLD go to the
+    controller only, which sends them on. Without it, all of that is flooded."""
+
+    @property
+    def key(self) -> EntryKey:
+        return EntryKey("groups-followed", ())
+
+
+@dataclass(frozen=True, slots=True)
+class GroupTo:
+    """What is sent to a group (packed IPv4 or IPv6 address) in a VLAN (empty: none) leaves by these
+    ports only, as with FloodTo."""
+
+    vlan: bytes
+    group: bytes
+    tagged: tuple[int, ...]
+    untagged: tuple[int, ...] = ()
+
+    @property
+    def key(self) -> EntryKey:
+        return EntryKey("group-to", (self.vlan, self.group))
 
 
 @dataclass(frozen=True, slots=True)
@@ -381,6 +407,8 @@ Entry = (
     | ControllerAnswers
     | FloodFrom
     | FloodTo
+    | GroupsFollowed
+    | GroupTo
     | VlanFilter
     | VlanPort
     | TaggedIngress

@@ -1,6 +1,6 @@
-"""What switches send up: the classes of packet-ins, and the messages of ARP and IPv6 ND."""
+"""What switches send up: the classes of packet-ins, and messages of ARP, IPv6 ND, IGMP and MLD."""
 
-from enum import IntEnum
+from enum import Enum, IntEnum, auto
 from typing import NamedTuple
 
 
@@ -48,4 +48,32 @@ class NeighbourMessage(NamedTuple):
     target: bytes
     dst_mac: bytes
     tags: bytes
+    frame: bytes
+
+
+class GroupKind(Enum):
+    """What a message about multicast groups is.
+
+    A multicast router asks by a QUERY, and hosts say by a REPORT which groups they have joined or
+    left. By a HELLO, routers speak to each other (PIM).
+    """
+
+    QUERY = auto()
+    REPORT = auto()
+    HELLO = auto()
+
+
+class GroupMessage(NamedTuple):
+    """A message of IGMP, MLD or PIM.
+
+    `groups` are those of a REPORT, packed addresses, each with whether the sender is a member from
+    now on. If the message is not `whole`, some of it was cut off, and some groups may be missing.
+    `vlan` is that of `frame`, which carried the message.
+    """
+
+    kind: GroupKind
+    is_ipv6: bool
+    groups: tuple[tuple[bytes, bool], ...]
+    whole: bool
+    vlan: bytes
     frame: bytes

@@ -198,6 +198,9 @@ class Handlers:
             start = 0
         return Stream("events", self._follow(start), {"run": run, "last": last})
 
+    def groups(self, _: methods.Nothing) -> Answer:
+        return Listing("groups", self._source.groups(), dict(self._source.snooping()))
+
     # Bandwidth, and the fountain flows that are announced
 
     def bandwidth(self, ends: methods.Ends) -> Answer:

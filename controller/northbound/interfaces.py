@@ -13,6 +13,7 @@ from controller.northbound.views import (
     ExpiryView,
     FlowDetailView,
     FlowPage,
+    GroupView,
     HistogramView,
     OffView,
     OnView,
@@ -21,6 +22,7 @@ from controller.northbound.views import (
     RegulationView,
     SettingsView,
     ShareView,
+    SnoopingView,
     SwitchView,
     TablesView,
 )
@@ -96,6 +98,11 @@ class Source(Protocol):
 
     def events(self) -> dict[str, int]:
         """The number of events so far, by name."""
+
+    def groups(self) -> Iterator[GroupView]:
+        """The multicast groups that are followed."""
+
+    def snooping(self) -> SnoopingView: ...
 
     def path_bandwidth(self, src: str, dst: str) -> PathView:
         """Raises UnknownError."""

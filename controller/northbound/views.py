@@ -401,6 +401,24 @@ class PathView(TypedDict):
     links: list[LinkView]
 
 
+class GroupView(TypedDict):
+    """A multicast group in a VLAN (None: none), and the ports where it has members; those of a bond
+    by one of them."""
+
+    group: str
+    vlan: int | None
+    ports: list[str]
+
+
+class SnoopingView(TypedDict):
+    """Whether what is sent to groups follows their members, and the ports that get all of it: those
+    of `routers`, and others of which it is not known what their hosts want, or too much."""
+
+    snooping: bool
+    routers: list[str]
+    unsure: list[str]
+
+
 class ShareView(TypedDict):
     """An announced flow and its rate, in bit/s of whole frames; the rate is None without a path.
 

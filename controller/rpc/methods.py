@@ -377,6 +377,7 @@ METHODS: Mapping[str, type[Parameters]] = {
     "flow": FlowEnds,
     "events": EventQuery,
     "follow_events": FollowedEvents,
+    "groups": Nothing,
     "bandwidth": Ends,
     "fountains": Nothing,
     "follow_fountains": Nothing,

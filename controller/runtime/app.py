@@ -29,7 +29,7 @@ from controller.runtime.announcements import Broker
 from controller.runtime.busy_poll import BusyPoll
 from controller.runtime.bypassing import Bypassing
 from controller.runtime.tallies import Tallies
-from controller.southbound.codec import discovery, neighbours, openflow
+from controller.southbound.codec import discovery, groups, neighbours, openflow
 from controller.southbound.switch import events
 from controller.southbound.switch.budgets import Limits
 from controller.southbound.switch.session import Session
@@ -296,8 +296,8 @@ class Weir(RyuApp):
                 return engine.link_seen(peer, PortId(switch, in_port), *times, by_tunnel=by_tunnel)
             case events.FrameMissed(in_port, src_mac, dst_mac, frame):
                 return engine.frame(PortId(switch, in_port), src_mac, dst_mac, frame, now_ns)
-            case events.FrameFlooded(in_port, src_mac):
-                return engine.flooded(PortId(switch, in_port), src_mac, now_ns)
+            case events.FrameFlooded(in_port, src_mac, said):
+                return engine.flooded(PortId(switch, in_port), src_mac, said, now_ns)
             case events.FlowCountersRead(readings, more):
                 return engine.flow_counters_read(switch, readings, more, now_ns)
             case events.FlowCounterExpired(key):
@@ -362,6 +362,8 @@ class Weir(RyuApp):
                     self._transmit(port_id, frame)
                 case effects.AddressProbe(port_id, mac, address, asker_mac, tags):
                     self._transmit(port_id, neighbours.probe(mac, address, asker_mac, tags))
+                case effects.GroupQuery(port_id, group, asker_mac, tags):
+                    self._transmit(port_id, groups.query(asker_mac, group, tags))
                 case _:
                     target = self._sessions.get(effect.switch)
                     if target is not None:

@@ -31,6 +31,7 @@ from controller.northbound.views import (
     FlowDetailView,
     FlowPage,
     FlowView,
+    GroupView,
     HistogramView,
     HoldView,
     HopView,
@@ -41,6 +42,7 @@ from controller.northbound.views import (
     QueueView,
     RegulationView,
     ShareView,
+    SnoopingView,
     SwitchView,
     TablesView,
     TcpView,
@@ -398,6 +400,23 @@ class Inspection:
 
     def path_bandwidth(self, src: str, dst: str) -> PathView:
         return self._weir.broker.path(src, dst)
+
+    def groups(self) -> Iterator[GroupView]:
+        multicast = self._weir.engine.multicast
+        for (vlan, address), ports in sorted(multicast.members.items()) if multicast else ():
+            yield {
+                "group": str(ip_address(address)),
+                "vlan": number_of(vlan) or None,
+                "ports": [str(port_id) for port_id in sorted(ports)],
+            }
+
+    def snooping(self) -> SnoopingView:
+        multicast = self._weir.engine.multicast
+        return {
+            "snooping": multicast is not None,
+            "routers": [str(one) for one in sorted(multicast.routers)] if multicast else [],
+            "unsure": [str(one) for one in sorted(multicast.unsure)] if multicast else [],
+        }
 
     def shares(self) -> Iterator[ShareView]:
         return self._weir.broker.shares()

@@ -71,6 +71,7 @@ def make_engine(
     resolver: ResolverSettings | None = None,
     vlans: tuple[VlanRule, ...] = (),
     bonds: tuple[NamedPorts, ...] = (),
+    multicast_snooping: bool = False,
 ) -> Engine:
     usual = SDTCP_CONNECTIONS if scheme is Scheme.SDTCP else CONNECTIONS
     return Engine(
@@ -87,6 +88,7 @@ def make_engine(
             resolver=resolver or ResolverSettings(),
             vlans=vlans,
             bonds=bonds,
+            multicast_snooping=multicast_snooping,
         )
     )
 

@@ -15,6 +15,7 @@ from controller.northbound.views import (
     FlowDetailView,
     FlowPage,
     FlowView,
+    GroupView,
     HistogramView,
     HoldView,
     LevelsView,
@@ -26,6 +27,7 @@ from controller.northbound.views import (
     PortView,
     RegulationView,
     ShareView,
+    SnoopingView,
     SwitchView,
     TablesView,
     TcpView,
@@ -343,6 +345,13 @@ class Told:
             "loss_error": 0.0001,
             "links": [link],
         }
+
+    def groups(self) -> Iterator[GroupView]:
+        yield {"group": "239.1.2.3", "vlan": 7, "ports": [str(PortId(1, 2)), str(PortId(2, 3))]}
+        yield {"group": "ff0e::7", "vlan": None, "ports": []}
+
+    def snooping(self) -> SnoopingView:
+        return {"snooping": True, "routers": [str(PortId(1, 1))], "unsure": []}
 
     def shares(self) -> Iterator[ShareView]:
         yield from self.announced.values()

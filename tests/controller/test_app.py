@@ -78,13 +78,13 @@ class FakeChannel(ScriptedSwitch):
 class Application:
     """The Ryu application on the test's clock, with an event log."""
 
-    def __init__(self, tmp_path: Path) -> None:
+    def __init__(self, tmp_path: Path, config: Config | None = None) -> None:
         self.now_ns = 10**9
         self.failures = 0
         self.events = tmp_path / "events.jsonl"
         # It takes the channels for what they stand for.
         self.weir: Any = Weir(
-            Config(),
+            config or Config(),
             EventLog(str(self.events)),
             clock_ns=lambda: self.now_ns,
             wall_s=lambda: 0.0,

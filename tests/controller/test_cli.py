@@ -23,6 +23,7 @@ from commanding import stand_in
 from controller.cli import COMMANDS, commands, listing, words
 from controller.cli.client import AskError, Client
 from controller.cli.top import Look, Rates, Screen
+from controller.northbound.views import SnoopingView
 from controller.rpc import messages
 from controller.rpc.messages import Kind
 from dummy_ovs import REPOSITORY
@@ -132,9 +133,9 @@ def answering(path: Path, answer: bytes) -> Iterator[None]:
 
 class TestNoController:
     def test_no_socket(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        commands_and_more = ["top"], ["switches"], ["ports"], ["flows"], ["events"], ["fountains"]
+        listings = "top", "switches", "ports", "flows", "events", "fountains", "groups"
         others = ["bandwidth", "10.0.0.1", "10.0.0.2"], ["ask", "health"], ["ask", "follow_events"]
-        for command in (*commands_and_more, *others):
+        for command in (*([one] for one in listings), *others):
             assert commands.run([*command, "--socket", str(tmp_path / "none")]) == 1
             told = capsys.readouterr()
             assert "no controller runs here: there is no socket" in told.err
@@ -283,6 +284,23 @@ class TestOffAndOn:
         with pytest.raises(SystemExit):
             commands.run(["off", "--for", time])
         assert "--for" in capsys.readouterr().err
+
+
+def test_groups_are_listed_with_their_members(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = stand_in(monkeypatch)
+    assert commands.run(["groups"]) == 0
+    _, first, second, routers = capsys.readouterr().out.splitlines()
+    assert first.split() == ["239.1.2.3", "7", "0000000000000001:2", "0000000000000002:3"]
+    assert second.split() == ["ff0e::7", "-", "-"]
+    assert routers == "ports of routers, which get everything: 0000000000000001:1"
+    assert commands.run(["groups", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["groups"][0]["vlan"] == 7
+    off: SnoopingView = {"snooping": False, "routers": [], "unsure": []}
+    monkeypatch.setattr(source, "snooping", lambda: off)
+    assert commands.run(["groups"]) == 0
+    assert "fabric.multicast_snooping is false" in capsys.readouterr().out
 
 
 class TestWords:

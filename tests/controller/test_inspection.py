@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from controller.config.schema import Config
 from controller.core.engine import Engine
 from controller.model.flow import FlowKey
+from controller.model.packet_ins import GroupKind
 from controller.model.values import FlowClass, Notice, PortId, datapath_id
 from controller.northbound.interfaces import UnknownError
 from controller.northbound.views import FlowDetailView
@@ -29,6 +30,8 @@ from controller.southbound.codec.extension import (
 from engine_bench import MSS, RECEIVER, SECOND, SENDERS, EngineBench, star, two_switches
 from fake_source import ACCOUNT
 from lossy_fabric import ACC1, ACC2, DOWN1, E1, E2, UP1, Protected, S
+from test_broadcast import AT_1, AT_2, AT_3
+from test_multicast import GROUP6, joins, says, settled
 
 
 @dataclass
@@ -204,6 +207,22 @@ def test_a_switch_that_went_is_still_told_of() -> None:
     assert row["registers_used"] > 0
     assert row["entries_wanted"] == bench.engine.tables.applied(1).wanted
     assert row["disconnections"] == 1
+
+
+def test_groups_are_told_with_their_members() -> None:
+    bench = settled()
+    joins(bench, AT_2)
+    joins(bench, AT_3, GROUP6)
+    says(bench, AT_1, kind=GroupKind.HELLO)
+    source = inspect(bench)
+    assert list(source.groups()) == [
+        {"group": "239.1.2.3", "vlan": None, "ports": [str(AT_2)]},
+        {"group": str(ip_address(GROUP6)), "vlan": None, "ports": [str(AT_3)]},
+    ]
+    assert source.snooping() == {"snooping": True, "routers": [str(AT_1)], "unsure": []}
+    source = inspect(star())
+    assert list(source.groups()) == []
+    assert source.snooping() == {"snooping": False, "routers": [], "unsure": []}
 
 
 def test_readiness() -> None:

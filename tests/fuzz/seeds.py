@@ -4,24 +4,29 @@ import struct
 
 from controller.model.entries import FlowCounter
 from controller.model.flow import FlowKey
-from controller.southbound.codec import discovery, extension, match, neighbours
+from controller.southbound.codec import discovery, extension, groups, match, neighbours
 from controller.southbound.codec.openflow import HEADER, Type
 from controller.southbound.switch import pipeline
 from controller.southbound.switch.encoding import encode
 from packets import ACK, FIN, RST, SYN, Host, arp, segment, tcp_options
 from scripted_switch import SECRET, stats_of
+from test_groups import GROUP, GROUP6, OTHER, record, report, report6
+
+_FLOODED = pipeline.cookie_of(pipeline.Kind.FLOOD_FROM, 1)
 
 
 def message(kind: Type, body: bytes) -> bytes:
     return HEADER.pack(4, kind, 8 + len(body), 1) + body
 
 
-def copy(frame: bytes, in_port: int = 1, table: int = 1, register: int = 0) -> bytes:
+def copy(
+    frame: bytes, in_port: int = 1, table: int = 1, register: int = 0, cookie: int = 0
+) -> bytes:
     fields: match.Match = ((match.IN_PORT, in_port.to_bytes(4, "big"), None),)
     if register:
         fields = (*fields, (match.REG0, register.to_bytes(4, "big"), None))
     packed = match.pack_match(fields)
-    head = struct.pack("!IHBBQ", 0xFFFFFFFF, len(frame), 1, table, 0)
+    head = struct.pack("!IHBBQ", 0xFFFFFFFF, len(frame), 1, table, cookie)
     return message(Type.PACKET_IN, head + packed + b"\0\0" + frame)
 
 
@@ -61,6 +66,14 @@ def messages(a: Host, b: Host) -> list[bytes]:
         *(
             copy(neighbours.probe(b.mac, address, a.mac, b""))
             for address in (b.address, b.address6)
+        ),
+        *(
+            copy(frame, table=pipeline.Table.FLOOD, cookie=_FLOODED)
+            for frame in (
+                *(groups.query(a.mac, group, b"") for group in (bytes(4), bytes(16))),
+                report(record(4, GROUP), record(3, OTHER)),
+                report6(record(4, GROUP6)),
+            )
         ),
         copy(neighbours.reply(b.mac, b.address6, a.mac, a.address6, b"")),
         weir(extension.MessageType.QUEUE_EVENT, event.pack()),

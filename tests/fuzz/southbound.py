@@ -92,7 +92,8 @@ def one_input(data: bytes) -> None:
     """What one switch says: from the beginning, or, by the first byte, once it is connected."""
     connected, data = data[:1] != b"\0", data[1:]
     with tempfile.TemporaryDirectory() as directory:
-        world = Application(Path(directory))
+        config = Config.model_validate({"fabric": {"multicast_snooping": True}})
+        world = Application(Path(directory), config)
         relay = Relay(world, world.connect(1))
         with contextlib.suppress(ValueError):
             Stream(_SOCKET, relay, connected).feed(data)

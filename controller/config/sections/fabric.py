@@ -129,6 +129,13 @@ class FabricSection(Section):
             "groups) are delivered to all ports for hosts"
         ),
     )
+    multicast_snooping: bool = Field(
+        default=False,
+        description=(
+            "whether what is sent to a multicast group goes only to ports whose hosts have joined "
+            "it by IGMP or MLD, and to routers"
+        ),
+    )
     vlans: tuple[VlanSection, ...] = Field(
         default=(),
         description=(

@@ -9,12 +9,12 @@ from collections.abc import Callable, Hashable, Iterable
 from typing import NamedTuple, TypeVar
 
 from controller.model.effects import Effect, Install, Withdraw
-from controller.model.entries import ControllerAnswers, Entry, EntryKey, Relearn
+from controller.model.entries import ControllerAnswers, Entry, EntryKey, GroupsFollowed, Relearn
 
 E = TypeVar("E", bound=Entry)
 
 # Switches remove these themselves.
-_LEASED = (Relearn, ControllerAnswers)
+_LEASED = (Relearn, ControllerAnswers, GroupsFollowed)
 
 
 class Applied(NamedTuple):

@@ -10,11 +10,12 @@ which answers most of them: it says so to the switches again and again (`Control
 frames to hosts that are not known yet.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from itertools import islice
 from typing import NamedTuple
 
 from controller.core.desired.tables import Tables
+from controller.core.hosts.multicast import Multicast
 from controller.core.topology.fabric import PORT_GRACE_NS, Fabric
 from controller.core.topology.flood_tree import flood_tree
 from controller.core.topology.links import Link
@@ -27,6 +28,7 @@ from controller.model.entries import (
     EntryKey,
     FloodFrom,
     FloodTo,
+    GroupTo,
 )
 from controller.model.values import PortId
 from controller.model.vlans import tag
@@ -48,15 +50,28 @@ class _Edge(NamedTuple):
 
 
 _Edges = dict[int, _Edge]
+_Ways = tuple[tuple[int, ...], tuple[int, ...]]
 
 
 class Broadcast:
     """Keeps the switches' entries for frames to groups. Effects go to `emit`.
 
-    A switch without meters does not flood what hosts send: the controller does.
+    A switch without meters does not flood what hosts send: the controller does. `multicast` knows
+    the members of groups, if what is sent to one is to go `by_group`.
     """
 
-    def __init__(self, fabric: Fabric, tables: Tables, emit: Callable[[Effect], None]) -> None:
+    def __init__(
+        self,
+        fabric: Fabric,
+        tables: Tables,
+        emit: Callable[[Effect], None],
+        deliver: Callable[[Iterable[PortId], bytes], None],
+        *,
+        by_group: bool = False,
+    ) -> None:
+        self.multicast = (
+            Multicast(fabric, tables, emit, deliver, self._ways_out) if by_group else None
+        )
         self._fabric = fabric
         self._tables = tables
         self._emit = emit
@@ -86,6 +101,10 @@ class Broadcast:
             if isinstance(entry, FloodFrom) and not entry.of_hosts:
                 self._held_ports.add(PortId(switch, entry.port))
         self._tables.sweep(switch, FloodTo, lambda entry: not self._fits(switch, entry))
+        if self.multicast is not None:
+            self.multicast.connect(switch)
+        else:
+            self._tables.sweep(switch, GroupTo)
         self._answers_from[switch] = 0
         self._emit(Install(switch, ControllerAnswers()))
         self._look_at_ns = 0
@@ -106,13 +125,17 @@ class Broadcast:
     def forget_switch(self, switch: int) -> None:
         """A switch is gone for good."""
         self._metered.discard(switch)
+        if self.multicast is not None:
+            self.multicast.forget_switch(switch)
         for known in (self._answers_from, self._keys, self._told, self._changed):
             known.pop(switch, None)
 
     def tend(self, now_ns: int) -> None:
         """Follow the fabric."""
         self._say_who_answers(now_ns)
-        self.go_on()
+        if self.multicast is not None:
+            self.multicast.tend(now_ns)
+        self._tell_some()
         if self._changed:
             return  # One tree after the other.
         if self._waits and self._joins_at_ns is None:
@@ -140,7 +163,12 @@ class Broadcast:
         self._follow(self._tree & former if self._waits else self._tree, now_ns)
 
     def go_on(self) -> None:
-        """Tell a few more switches of their ports."""
+        """Tell a few more switches of their ports, and of some groups."""
+        self._tell_some()
+        if self.multicast is not None:
+            self.multicast.go_on()
+
+    def _tell_some(self) -> None:
         for switch in list(islice(self._changed, _TOLD_PER_TURN)):
             self._install(switch, *self._changed.pop(switch))
         if self._changed:
@@ -156,6 +184,8 @@ class Broadcast:
     def _follow(self, tree: frozenset[Link], now_ns: int) -> None:
         """Find the switches at which something has changed, and tell them."""
         self._followed = tree
+        if self.multicast is not None:
+            self.multicast.follow_tree(tree)
         links: dict[int, set[int]] = {}
         for link in tree:
             for end in link:
@@ -170,22 +200,23 @@ class Broadcast:
             ports = links.get(switch, set()), edges.get(switch, {})
             if self._told.get(switch) != (*ports, switch in self._metered):
                 self._changed[switch] = ports
-        self.go_on()
+        self._tell_some()
 
     def _install(self, switch: int, links: set[int], edges: _Edges) -> None:
         fabric, is_metered = self._fabric, switch in self._metered
+        is_snooped = self.multicast is not None
         wanted: list[Entry] = [FloodFrom(port, of_hosts=False) for port in sorted(links)]
         if is_metered:
             # Frames to a group count as having entered by one port of a bond; others do not.
             sources: list[tuple[int, int | None]] = [(port, None) for port in edges]
             sources += [(other, port) for port, edge in edges.items() for other in edge.others]
             wanted += (
-                FloodFrom(port, of_hosts=True, counts_as=counts_as)
+                FloodFrom(port, of_hosts=True, counts_as=counts_as, snooped=is_snooped)
                 for port, counts_as in sorted(sources)
                 if port <= _LAST_METERED_PORT
             )
         for vlan in fabric.vlans.all if fabric.vlans else [None]:
-            wanted.append(self._flood_to(vlan, links, edges))
+            wanted.append(FloodTo(vlan, *self._ways(vlan, links, edges)))
         keys = {entry.key for entry in wanted}
         for key in self._keys.get(switch, set()) - keys:
             self._tables.remove(switch, key)
@@ -193,14 +224,24 @@ class Broadcast:
             self._tables.put(switch, entry)
         self._keys[switch] = keys
         self._told[switch] = links, edges, is_metered
+        if self.multicast is not None:
+            self.multicast.follow(switch, links, edges.keys(), metered=is_metered)
 
-    def _flood_to(self, vlan: bytes | None, links: set[int], edges: _Edges) -> FloodTo:
+    def _ways_out(
+        self, vlan: bytes, switch: int, links: Collection[int], ports: Collection[int]
+    ) -> _Ways:
+        """The ports for a VLAN among some of those that a switch floods to."""
+        _, edges, _ = self._told[switch]
+        return self._ways(vlan, links, {port: edges[port] for port in ports})
+
+    def _ways(self, vlan: bytes | None, links: Collection[int], edges: _Edges) -> _Ways:
+        """The ports for a VLAN, with its tag and without, among links and ports for hosts."""
         tagged, untagged, tags = set(links), set[int](), tag(vlan or b"")
         for port, edge in edges.items():
             form = self._fabric.vlans.on_wire(edge.vlans, tags)
             if form is not None:
                 (untagged if vlan and not form else tagged).add(port)
-        return FloodTo(vlan, tuple(sorted(tagged)), tuple(sorted(untagged)))
+        return tuple(sorted(tagged)), tuple(sorted(untagged))
 
     def _fits(self, switch: int, entry: FloodTo) -> bool:
         """Whether what a switch holds floods no port with what it does not carry."""

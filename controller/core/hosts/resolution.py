@@ -136,7 +136,7 @@ class Resolver:
         elif owner.mac != said.mac:
             # RFC 5227 section 2.1.1, RFC 4862 section 5.4: a host asks whether an address that it
             # wants is taken. Only the owner can say that it still has it.
-            self._deliver((owner.port,), said.frame)
+            self.deliver((owner.port,), said.frame)
         else:
             self._flood(port_id, said.frame, now_ns)
 
@@ -202,7 +202,7 @@ class Resolver:
         if host is None:
             self._flood(source, frame, now_ns)
         elif host.port != source:
-            self._deliver((host.port,), frame)
+            self.deliver((host.port,), frame)
 
     def _flood(self, source: PortId, frame: bytes, now_ns: int) -> None:
         if not self.floods.admit(source, now_ns):
@@ -211,9 +211,9 @@ class Resolver:
                 self._emit(Record("flood_limited", {"port": str(source)}))
             return
         places = self._fabric.edge_places(now_ns)
-        self._deliver((port_id for port_id in places if port_id != source), frame)
+        self.deliver((port_id for port_id in places if port_id != source), frame)
 
-    def _deliver(self, port_ids: Iterable[PortId], frame: bytes) -> None:
+    def deliver(self, port_ids: Iterable[PortId], frame: bytes) -> None:
         """Send a frame out of those ports that carry its VLAN."""
         tags = tags_of(frame)
         by_form: dict[bytes, list[PortId]] = {}

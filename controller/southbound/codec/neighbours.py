@@ -7,6 +7,7 @@ with a correct checksum and complete options.
 import struct
 
 from controller.model.packet_ins import NeighbourMessage
+from controller.southbound.codec.checksums import ipv6_checksum
 from controller.southbound.codec.ethernet import ETH_ARP, ETH_IPV4, ETH_IPV6, MalformedFrameError
 
 PROTO_ICMPV6 = 58
@@ -45,7 +46,7 @@ def parse_nd(frame: bytes, ip_at: int, offset: int, size_bytes: int) -> Neighbou
         raise MalformedFrameError("neighbour discovery that is cut off")
     _, _, _, hop_limit, src, dst = _IPV6.unpack_from(frame, ip_at)
     kind, code, _, flags, target = _ND.unpack_from(body)
-    if hop_limit != _HOP_LIMIT or code or _checksum(src, dst, body):
+    if hop_limit != _HOP_LIMIT or code or ipv6_checksum(src, dst, PROTO_ICMPV6, body):
         raise MalformedFrameError("neighbour discovery with a wrong hop limit, code or checksum")
     if target[0] == 0xFF:
         raise MalformedFrameError("neighbour discovery for a multicast address")
@@ -97,18 +98,10 @@ def _arp(
 
 
 def _nd(dst_mac: bytes, src_mac: bytes, src: bytes, dst: bytes, body: bytes, tags: bytes) -> bytes:
-    body = body[:2] + _checksum(src, dst, body).to_bytes(2, "big") + body[4:]
+    checksum = ipv6_checksum(src, dst, PROTO_ICMPV6, body)
+    body = body[:2] + checksum.to_bytes(2, "big") + body[4:]
     head = dst_mac + src_mac + tags + ETH_IPV6.to_bytes(2, "big")
     return head + _IPV6.pack(6 << 28, len(body), PROTO_ICMPV6, _HOP_LIMIT, src, dst) + body
-
-
-def _checksum(src: bytes, dst: bytes, body: bytes) -> int:
-    """RFC 4443 section 2.3; 0 if the checksum that is in `body` is right."""
-    data = src + dst + struct.pack("!II", len(body), PROTO_ICMPV6) + body + bytes(len(body) % 2)
-    total: int = sum(struct.unpack(f"!{len(data) // 2}H", data))
-    while total >> 16:
-        total = (total & 0xFFFF) + (total >> 16)
-    return ~total & 0xFFFF
 
 
 def _options(body: bytes) -> dict[int, bytes]:

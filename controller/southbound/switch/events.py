@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from controller.model.entries import HeldEntry
 from controller.model.flow import Reading, SegmentFields
-from controller.model.packet_ins import NeighbourMessage, OverBudget
+from controller.model.packet_ins import GroupMessage, NeighbourMessage, OverBudget
 from controller.model.values import Port, TunnelKind
 from controller.southbound.codec import discovery, extension, openflow
 
@@ -50,10 +50,11 @@ class FrameMissed(NamedTuple):
 
 
 class FrameFlooded(NamedTuple):
-    """A frame to a group, which the switch has flooded."""
+    """A frame to a group, which the switch has flooded, and what it says about groups, if any."""
 
     in_port: int
     src_mac: bytes
+    said: GroupMessage | None
 
 
 class FlowCountersRead(NamedTuple):

@@ -22,7 +22,8 @@
                 all else by path id; to one that cannot be reached, nowhere
     10 flood    frames to groups, from where they may come; from hosts through a meter; from
                 elsewhere they go up. What the controller sees to goes no further while it is there
-    11 flood out to all other ports that have their VLAN, and links of the tree
+    11 flood out to all other ports that have their VLAN, and links of the tree; to a group whose
+                members are known only towards these
 
 Every entry has a cookie that says that it is Weir's, of which layout and what for. The entries that
 the core wants in these tables, with their priorities, are in `encoding`.
@@ -109,6 +110,8 @@ class Kind(IntEnum):
     BOND_INGRESS = 23
     BOND_EGRESS = 24
     TUNNEL_COUNTER = 25
+    GROUPS_FOLLOWED = 26
+    GROUP_TO = 27
     BUDGET = 32
 
 
@@ -152,6 +155,8 @@ def tcp(eth_type: int) -> Match:
 
 
 COPY = output(CONTROLLER, COPY_BYTES)
+# A report of IGMP about 58 groups, or one of MLD about 21.
+COPY_REPORT = output(CONTROLLER, 512)
 _COPIED_FLAGS = ((0x001, PacketClass.END), (0x002, PacketClass.SYN), (0x004, PacketClass.END))
 _GROUP_BIT = bytes.fromhex("010000000000")
 TO_A_GROUP, TO_A_HOST = (ETH_DST, _GROUP_BIT, _GROUP_BIT), (ETH_DST, bytes(6), _GROUP_BIT)

@@ -15,7 +15,14 @@ from controller.model.entries import Entry
 from controller.model.flow import SegmentFields
 from controller.model.packet_ins import NeighbourMessage, PacketClass
 from controller.ops.logs import about
-from controller.southbound.codec import discovery, extension, meters, openflow, packet_in
+from controller.southbound.codec import (
+    discovery,
+    extension,
+    groups,
+    meters,
+    openflow,
+    packet_in,
+)
 from controller.southbound.codec.extension import Capability
 from controller.southbound.codec.match import output
 from controller.southbound.codec.openflow import FlowStats, Type
@@ -316,7 +323,7 @@ class Session:
         if message.table >= pipeline.Table.FORWARD:
             other = packet_in.addresses(message.data)
             if pipeline.packet_class(message.cookie) is PacketClass.FLOODED:
-                return [FrameFlooded(in_port, other.src_mac)]
+                return [FrameFlooded(in_port, other.src_mac, groups.parse(message.data))]
             return [FrameMissed(in_port, other.src_mac, other.dst_mac, message.data)]
         match packet_in.parse(message.data):
             case packet_in.TcpSegment() as segment:

@@ -1,9 +1,30 @@
 """Where frames to groups may come from, and where they go: tables FLOOD and FLOOD_OUT."""
 
-from controller.model.entries import CONTROLLER_ANSWERS_S, ControllerAnswers, FloodFrom, FloodTo
+from controller.model.entries import (
+    CONTROLLER_ANSWERS_S,
+    ControllerAnswers,
+    FloodFrom,
+    FloodTo,
+    GroupsFollowed,
+    GroupTo,
+)
 from controller.model.packet_ins import PacketClass
+from controller.southbound.codec.ethernet import ETH_IPV4, ETH_IPV6
+from controller.southbound.codec.groups import (
+    MLD_DONE,
+    MLD_QUERY,
+    MLD_REPORT,
+    MLDV2_REPORT,
+    PROTO_IGMP,
+)
 from controller.southbound.codec.match import (
+    ETH_TYPE,
+    ICMPV6_TYPE,
     IN_PORT,
+    IP_PROTO,
+    IPV4_DST,
+    IPV6_DST,
+    METADATA,
     NXM_IN_PORT,
     Match,
     exact,
@@ -15,12 +36,15 @@ from controller.southbound.codec.match import (
     unpack_outputs,
     vlan_in,
 )
+from controller.southbound.codec.neighbours import PROTO_ICMPV6
 from controller.southbound.codec.openflow import FlowEntry
 from controller.southbound.switch.budgets import meter_of
 from controller.southbound.switch.encoding.coding import Coding, FlowEntries, Found
 from controller.southbound.switch.pipeline import (
     COPY,
+    COPY_REPORT,
     RESOLUTION,
+    TO_A_GROUP,
     TO_A_HOST,
     Kind,
     Table,
@@ -30,7 +54,10 @@ from controller.southbound.switch.pipeline import (
 
 # What comes over a link was flooded by a switch for which no controller answers.
 _FLOOD_FROM_LINK, _ANSWERED, _FLOOD_FROM = 350, 300, 100
-_FLOOD_TO_VLAN, _FLOOD_TO = 100, 50
+_REPORTED, _GROUP_TO, _FLOOD_TO_VLAN, _FLOOD_TO = 200, 150, 100, 50
+_TO_A_GROUP = 160
+# In the metadata: groups are followed.
+_FOLLOWED = 1
 
 
 def _encode_controller_answers(_: ControllerAnswers) -> FlowEntries:
@@ -51,9 +78,9 @@ def _encode_flood_from(entry: FloodFrom) -> FlowEntries:
     if not entry.of_hosts:
         return (FlowEntry(Table.FLOOD, _FLOOD_FROM_LINK, cookie, match, goto=Table.FLOOD_OUT),)
     meter = meter_of(entry.port, PacketClass.FLOODED)
-    actions = COPY
+    actions = COPY_REPORT if entry.snooped else COPY
     if entry.counts_as is not None:
-        actions = COPY + load(NXM_IN_PORT, 0, 8 * NXM_IN_PORT.length, entry.counts_as)
+        actions += load(NXM_IN_PORT, 0, 8 * NXM_IN_PORT.length, entry.counts_as)
     return (
         FlowEntry(
             *(Table.FLOOD, _FLOOD_FROM, cookie, match, actions), goto=Table.FLOOD_OUT, meter=meter
@@ -62,27 +89,80 @@ def _encode_flood_from(entry: FloodFrom) -> FlowEntries:
 
 
 def _decode_flood_from(found: Found) -> FloodFrom:
-    counts_as = found.instructions.actions[len(COPY) :]
+    actions = found.instructions.actions
+    counts_as = actions[len(COPY) :]
     return FloodFrom(
         found.number(IN_PORT),
         bool(detail_of(found.cookie)),
         unpack_load(counts_as) if counts_as else None,
+        snooped=actions.startswith(COPY_REPORT),
     )
+
+
+def _outputs(entry: FloodTo | GroupTo) -> bytes:
+    actions = b"".join(map(output, entry.tagged))
+    if entry.untagged:
+        actions += pop_vlan() + b"".join(map(output, entry.untagged))
+    return actions
 
 
 def _encode_flood_to(entry: FloodTo) -> FlowEntries:
     match: Match = () if entry.vlan is None else in_vlan(entry.vlan)
-    actions = b"".join(map(output, entry.tagged))
-    if entry.untagged:
-        actions += pop_vlan() + b"".join(map(output, entry.untagged))
     priority = _FLOOD_TO if entry.vlan is None else _FLOOD_TO_VLAN
-    return (FlowEntry(Table.FLOOD_OUT, priority, cookie_of(Kind.FLOOD_TO), match, actions),)
+    cookie = cookie_of(Kind.FLOOD_TO)
+    return (FlowEntry(Table.FLOOD_OUT, priority, cookie, match, _outputs(entry)),)
 
 
 def _decode_flood_to(found: Found) -> FloodTo:
     tagged, untagged = unpack_outputs(found.instructions.actions)
     vlan = vlan_in(found.values) if found.match else None
     return FloodTo(vlan, tuple(tagged), tuple(untagged))
+
+
+def _encode_groups_followed(_: GroupsFollowed) -> FlowEntries:
+    """Messages about groups have been copied up before."""
+    cookie, seconds = cookie_of(Kind.GROUPS_FOLLOWED), CONTROLLER_ANSWERS_S
+    followed = (
+        FlowEntry(
+            *(Table.FORWARD, _TO_A_GROUP, cookie, (exact(ETH_TYPE, eth_type), TO_A_GROUP)),
+            goto=Table.FLOOD,
+            hard_timeout_s=seconds,
+            metadata=_FOLLOWED,
+        )
+        for eth_type in (ETH_IPV4, ETH_IPV6)
+    )
+    igmp: Match = exact(ETH_TYPE, ETH_IPV4), exact(IP_PROTO, PROTO_IGMP)
+    icmpv6: Match = exact(ETH_TYPE, ETH_IPV6), exact(IP_PROTO, PROTO_ICMPV6)
+    kinds = MLD_QUERY, MLD_REPORT, MLD_DONE, MLDV2_REPORT
+    messages: list[Match] = [igmp, *((*icmpv6, exact(ICMPV6_TYPE, kind)) for kind in kinds)]
+    stopped = (
+        FlowEntry(Table.FLOOD_OUT, _REPORTED, cookie, message, hard_timeout_s=seconds)
+        for message in messages
+    )
+    return *followed, *stopped
+
+
+def _decode_groups_followed(_: Found) -> GroupsFollowed:
+    return GroupsFollowed()
+
+
+def _encode_group_to(entry: GroupTo) -> FlowEntries:
+    is_ipv6 = len(entry.group) == 16
+    match: Match = (
+        exact(METADATA, _FOLLOWED),
+        exact(ETH_TYPE, ETH_IPV6 if is_ipv6 else ETH_IPV4),
+        exact(IPV6_DST if is_ipv6 else IPV4_DST, entry.group),
+        *in_vlan(entry.vlan),
+    )
+    cookie = cookie_of(Kind.GROUP_TO)
+    return (FlowEntry(Table.FLOOD_OUT, _GROUP_TO, cookie, match, _outputs(entry)),)
+
+
+def _decode_group_to(found: Found) -> GroupTo:
+    tagged, untagged = unpack_outputs(found.instructions.actions)
+    values = found.values
+    group = values[IPV6_DST] if IPV6_DST in values else values[IPV4_DST]
+    return GroupTo(vlan_in(values), group, tuple(tagged), tuple(untagged))
 
 
 CODINGS = (
@@ -94,4 +174,6 @@ CODINGS = (
     ),
     Coding(Kind.FLOOD_FROM, FloodFrom, _encode_flood_from, _decode_flood_from),
     Coding(Kind.FLOOD_TO, FloodTo, _encode_flood_to, _decode_flood_to),
+    Coding(Kind.GROUPS_FOLLOWED, GroupsFollowed, _encode_groups_followed, _decode_groups_followed),
+    Coding(Kind.GROUP_TO, GroupTo, _encode_group_to, _decode_group_to),
 )
