@@ -64,6 +64,11 @@ def leaves(bench: EngineBench, port: PortId, group: bytes = GROUP) -> None:
     live(bench, LEAVES_WITHIN_NS / SECOND + MOMENT_S)
 
 
+def set_port(bench: EngineBench, port: PortId, *, up: bool) -> None:
+    changed = Port(port.port, f"s{port.switch}-eth{port.port}", bytes(6), up=up)
+    bench.do(bench.engine.port_changed(port.switch, changed, bench.now_ns))
+
+
 def reached(
     bench: EngineBench, start: PortId, group: bytes = GROUP, vlan: bytes = b""
 ) -> dict[PortId, int]:
@@ -126,10 +131,9 @@ class TestMembers:
         assert reached(bench, AT_1) == {AT_2: 1, AT_3: 1}
         live(bench, UNSURE_FOR_NS / SECOND + 2)
         assert reached(bench, AT_1) == {AT_2: 1}
-        down, up = (Port(AT_3.port, "s3-eth1", bytes(6), up=up) for up in (False, True))
-        bench.do(bench.engine.port_changed(AT_3.switch, down, bench.now_ns))
+        set_port(bench, AT_3, up=False)
         live(bench, 1)
-        bench.do(bench.engine.port_changed(AT_3.switch, up, bench.now_ns))
+        set_port(bench, AT_3, up=True)
         asked = queries(live(bench, 2))
         assert {(AT_3, bytes(4)), (AT_3, bytes(16))} <= set(asked)
         assert {port for port, _ in asked} == {AT_3}
@@ -161,6 +165,18 @@ class TestMembers:
                 says(bench, AT_2, (GROUP, True))
         assert asked == 2 * MEMBER_FOR_NS // QUERY_EVERY_NS
         assert reached(bench, AT_1) == {AT_2: 1}
+        live(bench, MEMBER_FOR_NS / SECOND + 1)
+        assert reached(bench, AT_1) == {}
+
+    def test_a_port_that_is_down_gets_nothing(self) -> None:
+        bench = settled()
+        joins(bench, AT_2)
+        set_port(bench, AT_2, up=False)
+        joins(bench, AT_3)
+        assert reached(bench, AT_1) == {AT_3: 1}
+        set_port(bench, AT_2, up=True)
+        live(bench, UNSURE_FOR_NS / SECOND + 4)
+        assert reached(bench, AT_1) == {AT_2: 1, AT_3: 1}
 
     @pytest.mark.parametrize(
         "group", [bytes((224, 0, 0, 251)), bytes.fromhex("ff02" + "00" * 13 + "fb")]
@@ -348,8 +364,7 @@ class TestChanges:
     @staticmethod
     def set_link(bench: EngineBench, number: int, *, up: bool) -> None:
         for end in RING[number]:
-            changed = Port(end.port, f"s{end.switch}-eth{end.port}", bytes(6), up=up)
-            bench.do(bench.engine.port_changed(end.switch, changed, bench.now_ns))
+            set_port(bench, end, up=up)
 
 
 @given(fabrics, st.sets(st.integers(0, 6)))

@@ -208,10 +208,9 @@ class Multicast:
         self._renew()
 
     def follow_tree(self, tree: frozenset[Link]) -> None:
-        """What is flooded takes these links from now on."""
-        if tree != self._tree:
-            self._tree = tree
-            self._renew()
+        """What is flooded takes these links from now on. Switches at which that changes something
+        `follow`."""
+        self._tree = tree
 
     def connect(self, switch: int) -> None:
         """A switch is connected. What it holds of groups may be out of date."""
@@ -255,7 +254,7 @@ class Multicast:
                         self._ask(vlan, is_ipv6=is_ipv6)
         self.go_on()
         for switch, again_ns in self._followed_again_ns.items():
-            if again_ns <= now_ns and not self._dirty and self._tables.connected(switch):
+            if again_ns <= now_ns and self._tables.connected(switch):
                 self._followed_again_ns[switch] = now_ns + _FOLLOWED_AGAIN_NS
                 self._emit(Install(switch, GroupsFollowed()))
 
