@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from controller.config.errors import ConfigError
 from controller.config.schema import Config
 from controller.core.congestion.regulation import Features
+from controller.core.hosts.resolution import Resolver
 from controller.core.topology.bonds import Bonds
 from controller.core.topology.fabric import PORT_GRACE_NS
 from controller.core.topology.named_ports import NamedPorts
@@ -24,6 +25,7 @@ from controller.model.entries import (
     HeldEntry,
     HostWindow,
 )
+from controller.model.flow import SYN, FlowKey, Segment
 from controller.model.values import N_PATH_IDS, Port, PortId
 from engine_bench import REGISTERS, SECOND, EngineBench, make_engine, records, star
 from packets import Host
@@ -324,3 +326,23 @@ class TestConfiguration:
     def test_errors_say_what_is_wrong(self, section: dict[str, object], says: str) -> None:
         with pytest.raises((ConfigError, ValueError), match=says):
             self.read(section)
+
+
+def test_hosts_are_looked_for_once_at_each_port_of_a_bond(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Segments come by all ports of a bond in turn, as many as there are connections."""
+    bench = bonded()
+    looked: list[PortId] = []
+    learn = Resolver.learn
+
+    def counted(of: Resolver, mac: bytes, at: PortId, now_ns: int) -> bool:
+        looked.append(at)
+        return learn(of, mac, at, now_ns)
+
+    monkeypatch.setattr(Resolver, "learn", counted)
+    for number in range(1, 61):
+        key = FlowKey(SERVER.address, number, CLIENT.address, 80).pack()
+        at = MEMBERS[number % 3]
+        segment = Segment(at.port, CLIENT.mac + SERVER.mac, key, SYN, number, 0, 0, 1460, 7)
+        bench.do(bench.engine.segments(1, [segment], bench.now_ns))
+    assert sorted(looked) == MEMBERS
+    assert bench.engine.flow_table.half_open == 60

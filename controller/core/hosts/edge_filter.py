@@ -17,7 +17,8 @@ class EdgeFilter:
     def __init__(self, fabric: Fabric, resolver: Resolver) -> None:
         self._fabric = fabric
         self._resolver = resolver
-        self._known: dict[int, dict[bytes, int]] = {}  # by switch: Ethernet addresses, in_port
+        # Ethernet addresses by switch and port. A host with a bond is at several ports.
+        self._known: dict[int, dict[int, set[bytes]]] = {}
         self._n_known = 0
         self._cached_at = 0
 
@@ -29,17 +30,18 @@ class EdgeFilter:
             self._cached_at = self._fabric.changes
         known = self._known.setdefault(switch, {})
         for segment in batch:
-            if known.get(segment[1]) != segment[0]:
+            here = known.get(segment[0])
+            if here is None or segment[1] not in here:
                 return [
                     segment for segment in batch if self._enters(known, switch, segment, now_ns)
                 ]
         return batch
 
     def _enters(
-        self, known: dict[bytes, int], switch: int, segment: SegmentFields, now_ns: int
+        self, known: dict[int, set[bytes]], switch: int, segment: SegmentFields, now_ns: int
     ) -> bool:
         in_port, macs = segment[:2]
-        if known.get(macs) == in_port:
+        if macs in known.get(in_port, ()):
             return True
         port_id = PortId(switch, in_port)
         if not self._fabric.is_edge(port_id, now_ns):
@@ -55,6 +57,6 @@ class EdgeFilter:
         if self._resolver.security.has_just_moved(macs[6:], now_ns):
             # If it has not, it has said so in a moment. What cannot be taken back has to wait.
             return not is_final
-        known[macs] = in_port
+        known.setdefault(in_port, set()).add(macs)
         self._n_known += 1
         return True
