@@ -44,6 +44,8 @@ _START_S = 30.0
 _DRAIN_S = 12.0
 # Connections without a trace are given up after _EXPIRY_S, and looked at every few seconds.
 _EXPIRY_S, _EXPIRED_WITHIN_S = 15, 25
+# Those that end without a word are dormant for ever: so many within the warm-up.
+_DORMANT = 1000
 # Nobody sends while they are counted: far longer, and they would all be given up.
 _SETTLE_S, _ANSWERED_WITHIN_S = 0.5, 8.0
 # Hosts that only have connections are asked several times whether they are still there.
@@ -115,7 +117,7 @@ class Soak:
     def run(self) -> None:
         """The whole of it; ``faults`` is complete afterwards."""
         sections: dict[str, dict[str, object]] = {
-            "classifier": {"expiry": f"{_EXPIRY_S} s"},
+            "classifier": {"expiry": f"{_EXPIRY_S} s", "dormant": _DORMANT},
             "fabric": {"host_age": f"{_HOST_AGE_S} s"},
             "northbound": {"socket": str(_SOCKET)},
         }
