@@ -105,8 +105,11 @@ class Engine:
             self._tables,
             self._out.append,
             self._resolver.deliver,
+            self._resolver.floods.admit,
             by_group=settings.multicast_snooping,
         )
+        if self.multicast is not None:
+            self._resolver.moved = self.multicast.host_moved
         self._regulation = Regulation(
             settings.regulator,
             settings.overrides,
@@ -238,13 +241,14 @@ class Engine:
         self._regulation.connect(switch, ports, features)
         entries = [one.entry for one in held]
         # A switch that holds nothing has been restarted, and does not tell what is over.
-        over = self._tables.missing(switch, entries, FlowCounter) if held else []
+        by_key = {entry.key: entry for entry in entries}
+        over = self._tables.missing(switch, by_key, FlowCounter) if held else []
         for counter in over:
             self._connections.flow_counter_expired(switch, counter.flow.pack(), now_ns)
         if not held:
             self._connections.restarted(switch)
         self._connections.switch_up(switch, returns or bool(held), now_ns)
-        self._tables.connect(switch, entries)
+        self._tables.connect(switch, by_key)
         self._audits.connect(switch, now_ns)
         self._forwarding.connect(switch, ports, entries, now_ns)
         self.tunnels.connect(switch, [port.number for port in ports], now_ns)
@@ -278,6 +282,7 @@ class Engine:
         self._fabric.disconnect(switch, now_ns)
         self._tables.disconnect(switch)
         self._audits.disconnect(switch)
+        self._broadcast.disconnect()
         self.estimation.forget_switch(switch)
         self._connections.switch_down(switch, now_ns)
         self._relearning.disconnected(switch)
@@ -327,14 +332,21 @@ class Engine:
         self._resolver.frame(port_id, src_mac, dst_mac, frame, now_ns)
         return self._finish(now_ns)
 
-    def flooded(
-        self, port_id: PortId, src_mac: bytes, said: GroupMessage | None, now_ns: int
-    ) -> list[Effect]:
-        """A frame to a group, which its switch has flooded, and what it says about groups."""
+    def flooded(self, port_id: PortId, src_mac: bytes, now_ns: int) -> list[Effect]:
+        """A frame to a group, which its switch has flooded."""
         if self._fabric.is_edge(port_id, now_ns):
-            is_there = self._resolver.learn(src_mac, port_id, now_ns)
-            if said is not None and self.multicast is not None and is_there:
-                self.multicast.said(port_id, said, now_ns)
+            self._resolver.learn(src_mac, port_id, now_ns)
+        return self._finish(now_ns)
+
+    def said_of_groups(
+        self, port_id: PortId, src_mac: bytes, said: GroupMessage, now_ns: int
+    ) -> list[Effect]:
+        """A message about multicast groups, which its switch has not flooded."""
+        is_there = self._fabric.is_edge(port_id, now_ns) and self._resolver.learn(
+            src_mac, port_id, now_ns
+        )
+        if is_there and self.multicast is not None:
+            self.multicast.said(port_id, said, now_ns)
         return self._finish(now_ns)
 
     def segments(self, switch: int, batch: list[SegmentFields], now_ns: int) -> list[Effect]:
@@ -554,7 +566,7 @@ class Engine:
 
     def go_on(self, now_ns: int) -> list[Effect]:
         """Do more of what takes too long to be done at once."""
-        self._broadcast.go_on()
+        self._broadcast.go_on(now_ns)
         self._connections.go_on(now_ns)
         return self._finish(now_ns, has_time=True)
 

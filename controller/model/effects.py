@@ -91,11 +91,12 @@ class AddressProbe:
 
 @dataclass(frozen=True, slots=True)
 class GroupQuery:
-    """Ask the hosts behind a port which of them are in a group, or for all their groups if it is
-    zero (4 or 16 bytes). `asker_mac` is no host's address."""
+    """Ask the hosts behind a port for their multicast groups of IPv4 or IPv6, to be answered within
+    so many seconds. `asker_mac` is no host's address."""
 
     port: PortId
-    group: bytes
+    is_ipv6: bool
+    within_s: int
     asker_mac: bytes
     tags: bytes = b""
 

@@ -114,13 +114,12 @@ class ControllerAnswers:
 @dataclass(frozen=True, slots=True)
 class FloodFrom:
     """Frames to a group that enter by this port are flooded. If it is `of_hosts`, only so many are,
-    and these are copied up, too, if it is `snooped` as far as it takes to read reports. If it
-    `counts_as` another port of its bond, they do not leave by that."""
+    and these are copied up, too. If it `counts_as` another port of its bond, they do not leave by
+    that."""
 
     port: int
     of_hosts: bool
     counts_as: int | None = None
-    snooped: bool = False
 
     @property
     def key(self) -> EntryKey:
@@ -144,12 +143,26 @@ class FloodTo:
 
 @dataclass(frozen=True, slots=True)
 class GroupsFollowed:
-    """For a few seconds, each GroupTo is in force, and messages of IGMP and MLD go to the
-    controller only, which sends them on. Without it, all of that is flooded."""
+    """For a few seconds, each GroupTo and GroupMessages is in force in a VLAN (empty: none).
+    Without it, all of that is flooded."""
+
+    vlan: bytes
 
     @property
     def key(self) -> EntryKey:
-        return EntryKey("groups-followed", ())
+        return EntryKey("groups-followed", (self.vlan,))
+
+
+@dataclass(frozen=True, slots=True)
+class GroupMessages:
+    """Messages of IGMP, MLD and PIM that enter by this port go to the controller only, which sends
+    them on."""
+
+    port: int
+
+    @property
+    def key(self) -> EntryKey:
+        return EntryKey("group-messages", (self.port,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -408,6 +421,7 @@ Entry = (
     | FloodFrom
     | FloodTo
     | GroupsFollowed
+    | GroupMessages
     | GroupTo
     | VlanFilter
     | VlanPort

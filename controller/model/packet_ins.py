@@ -55,25 +55,22 @@ class GroupKind(Enum):
     """What a message about multicast groups is.
 
     A multicast router asks by a QUERY, and hosts say by a REPORT which groups they have joined or
-    left. By a HELLO, routers speak to each other (PIM).
+    left. By ROUTING messages, routers speak to each other (PIM).
     """
 
     QUERY = auto()
     REPORT = auto()
-    HELLO = auto()
+    ROUTING = auto()
 
 
 class GroupMessage(NamedTuple):
     """A message of IGMP, MLD or PIM.
 
     `groups` are those of a REPORT, packed addresses, each with whether the sender is a member from
-    now on. If the message is not `whole`, some of it was cut off, and some groups may be missing.
-    `vlan` is that of `frame`, which carried the message.
+    now on. `vlan` is that of `frame`, which carried the message.
     """
 
     kind: GroupKind
-    is_ipv6: bool
     groups: tuple[tuple[bytes, bool], ...]
-    whole: bool
     vlan: bytes
     frame: bytes

@@ -296,8 +296,10 @@ class Weir(RyuApp):
                 return engine.link_seen(peer, PortId(switch, in_port), *times, by_tunnel=by_tunnel)
             case events.FrameMissed(in_port, src_mac, dst_mac, frame):
                 return engine.frame(PortId(switch, in_port), src_mac, dst_mac, frame, now_ns)
-            case events.FrameFlooded(in_port, src_mac, said):
-                return engine.flooded(PortId(switch, in_port), src_mac, said, now_ns)
+            case events.FrameFlooded(in_port, src_mac):
+                return engine.flooded(PortId(switch, in_port), src_mac, now_ns)
+            case events.GroupMessageReceived(in_port, src_mac, said):
+                return engine.said_of_groups(PortId(switch, in_port), src_mac, said, now_ns)
             case events.FlowCountersRead(readings, more):
                 return engine.flow_counters_read(switch, readings, more, now_ns)
             case events.FlowCounterExpired(key):
@@ -362,8 +364,9 @@ class Weir(RyuApp):
                     self._transmit(port_id, frame)
                 case effects.AddressProbe(port_id, mac, address, asker_mac, tags):
                     self._transmit(port_id, neighbours.probe(mac, address, asker_mac, tags))
-                case effects.GroupQuery(port_id, group, asker_mac, tags):
-                    self._transmit(port_id, groups.query(asker_mac, group, tags))
+                case effects.GroupQuery(port_id, is_ipv6, within_s, asker_mac, tags):
+                    question = groups.query(asker_mac, tags, within_s, is_ipv6=is_ipv6)
+                    self._transmit(port_id, question)
                 case _:
                     target = self._sessions.get(effect.switch)
                     if target is not None:

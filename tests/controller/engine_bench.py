@@ -1,6 +1,7 @@
 """An engine in virtual time, and switches that do as they are told."""
 
 import heapq
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -116,7 +117,8 @@ class EngineBench:
     reminders: list[int] = field(default_factory=list)
 
     def do(self, effects: list[Effect]) -> list[Effect]:
-        """Let the switches carry the effects out."""
+        """Let the switches carry the effects out; returns them with what goes on."""
+        done = list(effects)
         for effect in effects:
             match effect:
                 case Install(switch, entry):
@@ -132,7 +134,7 @@ class EngineBench:
                 case RepeatNotices(switch, port, interval_us):
                     self.intervals_us[PortId(switch, port)] = interval_us
                 case GoOn():
-                    self.do(self.engine.go_on(self.now_ns))
+                    done += self.do(self.engine.go_on(self.now_ns))
                 case Remind(at_ns):
                     heapq.heappush(self.reminders, at_ns)
                 case Warn(switch, _):
@@ -140,8 +142,8 @@ class EngineBench:
                 case ReadQueues(switch) if self.queue is not None:
                     queues = dict.fromkeys(range(1, 41), self.queue)
                     self.do(self.engine.queues_read(switch, queues, self.now_ns))
-        self.last = effects
-        return effects
+        self.last = done
+        return done
 
     def switch_up(self, switch: int, *survivors: HeldEntry, ports: int = 40) -> list[Effect]:
         mac = bytes([2, 1, 0, 0, switch, 0])
@@ -267,6 +269,11 @@ class Slow(EngineBench):
             turns += 1
             assert turns < 10_000
         return turns
+
+
+def by_key(entries: Iterable[Entry]) -> dict[EntryKey, Entry]:
+    """Entries as a switch holds them."""
+    return {entry.key: entry for entry in entries}
 
 
 def records(effects: list[Effect], event: str) -> list[dict[str, object]]:

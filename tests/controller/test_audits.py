@@ -4,6 +4,7 @@ from controller.core.desired.audits import Audits, SyncState
 from controller.core.desired.tables import Applied, Tables
 from controller.model.effects import Audit, Effect, Install, Record, Warn
 from controller.model.entries import LinkPort
+from engine_bench import by_key
 
 S = 10**9
 INTERVAL_NS = 300 * S
@@ -18,7 +19,7 @@ class Subject:
         self.tables = Tables(self.out.append)
         self.audits = Audits(INTERVAL_NS, self.tables, self.out.append)
         for switch in (1, 2, 3):
-            self.tables.connect(switch, [LinkPort(1)])
+            self.tables.connect(switch, by_key([LinkPort(1)]))
             self.tables.put(switch, LinkPort(1))
             self.audits.connect(switch, 0)
 

@@ -220,10 +220,10 @@ class TestSwitches:
     def test_its_sender_is_learnt_and_it_is_not_flooded_again(self) -> None:
         bench = ring()
         mac = bytes([2, 0, 0, 0, 0, 7])
-        effects = bench.do(bench.engine.flooded(AT_1, mac, None, bench.now_ns))
+        effects = bench.do(bench.engine.flooded(AT_1, mac, bench.now_ns))
         assert Forward(mac, 1) in bench.entries(1, Forward)
         assert not [e for e in effects if isinstance(e, Deliver)]
-        bench.do(bench.engine.flooded(RING[0][0], bytes([2, 0, 0, 0, 0, 8]), None, bench.now_ns))
+        bench.do(bench.engine.flooded(RING[0][0], bytes([2, 0, 0, 0, 0, 8]), bench.now_ns))
         assert len(bench.entries(1, Forward)) == 1
 
 
@@ -244,7 +244,7 @@ def test_hosts_that_come_and_go_change_nothing() -> None:
     bench = ring()
     seen = bench.engine.fabric.port_changes
     for number in range(20):
-        bench.do(bench.engine.flooded(AT_1, bytes([2, 0, 0, 0, 1, number]), None, bench.now_ns))
+        bench.do(bench.engine.flooded(AT_1, bytes([2, 0, 0, 0, 1, number]), bench.now_ns))
     assert bench.engine.fabric.port_changes == seen
 
 

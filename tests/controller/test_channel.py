@@ -367,7 +367,9 @@ def test_no_more_is_read_ahead_than_can_be_kept(
 ) -> None:
     monkeypatch.setattr(channel, "_AHEAD_BYTES", 4096)
     monkeypatch.setattr(channel, "_READ_BYTES", 1024)
+    monkeypatch.setattr(channel, "_LEAST_PIECE_BYTES", 1024)
     (connected,) = peer.ear.connections
+    connected._piece_bytes = 1024
     with waiting(peer):
         peer.socket.sendall(copies(500))
         peer.until(lambda: len(connected._buffer) >= 4096)
@@ -375,6 +377,24 @@ def test_no_more_is_read_ahead_than_can_be_kept(
         assert len(connected._buffer) == 4096
     peer.until(lambda: sum(peer.ear.order) == 500)
     assert max(peer.ear.order) < 20, "what was read ahead is processed in pieces"
+
+
+def test_pieces_are_as_large_as_can_be_processed_in_their_time(peer: Peer) -> None:
+    heard = peer.ear.received_segments
+
+    def slowly(connected: Channel, copied: list[SegmentFields]) -> None:
+        peer.age_ns += len(copied) * cost_ns
+        heard(connected, copied)
+
+    peer.ear.received_segments = slowly  # type: ignore[method-assign, assignment]
+    for cost_ns, least, most in ((200_000, 36, 60), (10_000, 250, 400)):
+        for _ in range(12):
+            peer.ear.order.clear()
+            peer.socket.sendall(copies(500))
+            while sum(peer.ear.order) < 500:
+                hub.sleep(0.01)
+                peer.next_turn()
+        assert least < max(peer.ear.order) < most, cost_ns
 
 
 def test_packet_ins_stay_in_order(peer: Peer) -> None:

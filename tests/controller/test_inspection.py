@@ -213,7 +213,7 @@ def test_groups_are_told_with_their_members() -> None:
     bench = settled()
     joins(bench, AT_2)
     joins(bench, AT_3, GROUP6)
-    says(bench, AT_1, kind=GroupKind.HELLO)
+    says(bench, AT_1, kind=GroupKind.ROUTING)
     source = inspect(bench)
     assert list(source.groups()) == [
         {"group": "239.1.2.3", "vlan": None, "ports": [str(AT_2)]},

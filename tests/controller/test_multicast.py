@@ -1,5 +1,7 @@
 """Multicast groups: where what is sent to them goes, by what hosts and routers have said."""
 
+from collections import Counter
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,16 +12,25 @@ from controller.core.hosts.multicast import (
     LEAVES_WITHIN_NS,
     MEMBER_FOR_NS,
     QUERY_EVERY_NS,
+    ROUTER_FOR_NS,
     UNSURE_FOR_NS,
     links_towards,
 )
 from controller.core.topology.flood_tree import flood_tree
+from controller.core.topology.named_ports import NamedPorts
 from controller.core.topology.vlans import Membership, VlanRule
-from controller.model.effects import Deliver, Effect, GroupQuery
-from controller.model.entries import FloodFrom, FloodTo, GroupsFollowed, GroupTo, HeldEntry
+from controller.model.effects import Deliver, Effect, GoOn, GroupQuery, Install
+from controller.model.entries import (
+    FloodFrom,
+    FloodTo,
+    GroupMessages,
+    GroupsFollowed,
+    GroupTo,
+    HeldEntry,
+)
 from controller.model.packet_ins import GroupKind, GroupMessage
 from controller.model.values import Port, PortId
-from controller.model.vlans import vlan_numbered
+from controller.model.vlans import tag, tags_of, vlan_numbered
 from engine_bench import SECOND, EngineBench, make_engine
 from test_broadcast import AT_1, AT_2, AT_3, RING, fabrics, links_of, live, ring, switch_up
 
@@ -46,12 +57,12 @@ def says(
     *groups: tuple[bytes, bool],
     kind: GroupKind = GroupKind.REPORT,
     vlan: bytes = b"",
-    whole: bool = True,
+    mac: bytes | None = None,
 ) -> list[Effect]:
     """Who is at a port says something about groups."""
-    is_ipv6 = any(len(group) == 16 for group, _ in groups)
-    said = GroupMessage(kind, is_ipv6, groups, whole, vlan, b"a frame of 14 bytes")
-    return bench.do(bench.engine.flooded(port, mac_at(port), said, bench.now_ns))
+    said = GroupMessage(kind, groups, vlan, bytes(12) + tag(vlan) + b"\x08\0said")
+    at = port, mac or mac_at(port)
+    return bench.do(bench.engine.said_of_groups(*at, said, bench.now_ns))
 
 
 def joins(bench: EngineBench, port: PortId, group: bytes = GROUP, vlan: bytes = b"") -> None:
@@ -82,7 +93,7 @@ def reached(
         if at.port not in {entry.port for entry in bench.entries(at.switch, FloodFrom)}:
             continue
         ways: list[FloodTo | GroupTo] = []
-        if bench.entries(at.switch, GroupsFollowed):
+        if GroupsFollowed(vlan) in bench.entries(at.switch, GroupsFollowed):
             wanted = GroupTo(vlan, group, ()).key
             ways += [one for one in bench.entries(at.switch, GroupTo) if one.key == wanted]
         ways += [one for one in bench.entries(at.switch, FloodTo) if one.vlan in (None, vlan)]
@@ -95,8 +106,13 @@ def reached(
     return found
 
 
-def queries(effects: list[Effect]) -> list[tuple[PortId, bytes]]:
-    return [(one.port, one.group) for one in effects if isinstance(one, GroupQuery)]
+def asked(effects: list[Effect]) -> dict[tuple[PortId, int], int]:
+    """How often hosts were asked, by port and by how many seconds they had to answer. Each time
+    over IPv4 and IPv6."""
+    found = [one for one in effects if isinstance(one, GroupQuery)]
+    of_ipv6 = Counter((one.port, one.within_s) for one in found if one.is_ipv6)
+    assert Counter((one.port, one.within_s) for one in found if not one.is_ipv6) == of_ipv6
+    return dict(of_ipv6)
 
 
 def delivered(effects: list[Effect]) -> set[PortId]:
@@ -122,8 +138,8 @@ class TestMembers:
     def test_switches_send_it_over_no_link_behind_which_nobody_wants_it(self) -> None:
         bench = settled()
         joins(bench, AT_1)
-        for entry in bench.entries(1, GroupTo):
-            assert entry.tagged == (AT_1.port,)
+        (entry,) = bench.entries(1, GroupTo)
+        assert entry.tagged == (AT_1.port,)
 
     def test_a_port_gets_everything_until_its_hosts_had_time_to_answer(self) -> None:
         bench = ring(by_group=True)
@@ -134,9 +150,7 @@ class TestMembers:
         set_port(bench, AT_3, up=False)
         live(bench, 1)
         set_port(bench, AT_3, up=True)
-        asked = queries(live(bench, 2))
-        assert {(AT_3, bytes(4)), (AT_3, bytes(16))} <= set(asked)
-        assert {port for port, _ in asked} == {AT_3}
+        assert asked(live(bench, 15)) == {(AT_3, 10): 2}
         assert reached(bench, AT_1) == {AT_2: 1, AT_3: 1}
         live(bench, UNSURE_FOR_NS / SECOND + 2)
         assert reached(bench, AT_1) == {AT_2: 1}
@@ -144,28 +158,30 @@ class TestMembers:
     def test_who_leaves_counts_until_others_there_have_had_time_to_object(self) -> None:
         bench = settled()
         joins(bench, AT_2)
-        assert queries(says(bench, AT_2, (GROUP, False))) == [(AT_2, GROUP)]
-        assert queries(says(bench, AT_2, (GROUP, False))) == [], "it has been asked already"
-        live(bench, 1)
+        effects = says(bench, AT_2, (GROUP, False)) + says(bench, AT_2, (GROUP, False))
+        assert asked(effects + live(bench, 2)) == {(AT_2, 1): 2}
         assert reached(bench, AT_1) == {AT_2: 1}
         says(bench, AT_2, (GROUP, True))
         live(bench, 10)
         assert reached(bench, AT_1) == {AT_2: 1}
 
     def test_who_does_not_answer_for_long_is_no_member_any_more(self) -> None:
+        """Whoever else asks."""
         bench = settled()
         joins(bench, AT_2)
         joins(bench, AT_3)
-        asked = 0
-        for _ in range(int(2 * MEMBER_FOR_NS / SECOND)):
-            seen = set(queries(live(bench, 1)))
-            if (AT_2, bytes(4)) in seen:
-                asked += 1
-                assert seen == {(p, g) for p in (AT_1, AT_2, AT_3) for g in (bytes(4), bytes(16))}
+        times = 0
+        for second in range(int(2 * MEMBER_FOR_NS / SECOND)):
+            seen = asked(live(bench, 1))
+            if second % 20 == 0:
+                says(bench, AT_1, kind=GroupKind.QUERY)
+            if (AT_2, 10) in seen:
+                times += 1
+                assert seen == dict.fromkeys(((port, 10) for port in (AT_1, AT_2, AT_3)), 1)
                 says(bench, AT_2, (GROUP, True))
-        assert asked == 2 * MEMBER_FOR_NS // QUERY_EVERY_NS
-        assert reached(bench, AT_1) == {AT_2: 1}
-        live(bench, MEMBER_FOR_NS / SECOND + 1)
+        assert times == 2 * MEMBER_FOR_NS // QUERY_EVERY_NS
+        assert reached(bench, AT_3) == {AT_1: 1, AT_2: 1}, "at the first, somebody is a router"
+        live(bench, max(MEMBER_FOR_NS, ROUTER_FOR_NS) / SECOND + 1)
         assert reached(bench, AT_1) == {}
 
     def test_a_port_that_is_down_gets_nothing(self) -> None:
@@ -198,6 +214,22 @@ class TestMembers:
         (of_v20,) = (e for e in bench.entries(3, GroupTo) if e.vlan == v20)
         assert of_v20.untagged == (AT_3.port,)
 
+    def test_what_is_said_in_a_vlan_that_is_not_followed_is_not_read(self) -> None:
+        bench = settled()
+        joins(bench, AT_2, vlan=vlan_numbered(7))
+        assert reached(bench, AT_1, vlan=vlan_numbered(7)) == {AT_2: 1, AT_3: 1}
+        assert not bench.entries(1, GroupTo)
+
+    def test_hosts_that_have_moved_are_asked_and_get_everything_meanwhile(self) -> None:
+        bench = settled()
+        joins(bench, AT_2)
+        moved = mac_at(AT_3)
+        says(bench, AT_3)
+        joins(bench, AT_3)
+        effects = says(bench, AT_1, mac=moved)
+        assert asked(effects + live(bench, 12)) == {(AT_1, 10): 2}
+        assert reached(bench, AT_2) == {AT_1: 1, AT_3: 1}
+
 
 class TestRouters:
     def test_they_get_everything_and_the_reports(self) -> None:
@@ -209,45 +241,70 @@ class TestRouters:
         assert reached(bench, AT_1) == {AT_2: 1, AT_3: 1}
         assert delivered(says(bench, AT_2, (GROUP, False))) == {AT_3}
 
-    def test_where_one_asks_the_controller_does_not(self) -> None:
-        bench = settled()
-        asked: list[tuple[PortId, bytes]] = []
-        for second in range(400):
-            if second % 120 == 0:
-                says(bench, AT_3, kind=GroupKind.QUERY)
-            asked += queries(live(bench, 1))
-        assert {group for _, group in asked} == {bytes(16)}, "nobody has asked over IPv6"
-        asked = queries(live(bench, 400))
-        assert {group for _, group in asked} == {bytes(4), bytes(16)}, "it is gone"
-        joins(bench, AT_2)
-        assert reached(bench, AT_1) == {AT_2: 1}
-
     def test_others_are_known_by_what_they_say_to_each_other(self) -> None:
         bench = settled()
         joins(bench, AT_2)
-        assert delivered(says(bench, AT_3, kind=GroupKind.HELLO)) == set()
+        assert delivered(says(bench, AT_3, kind=GroupKind.ROUTING)) == {AT_1, AT_2}
         live(bench, MOMENT_S)
         assert reached(bench, AT_1) == {AT_2: 1, AT_3: 1}
+        live(bench, ROUTER_FOR_NS / SECOND + 1)
+        joins(bench, AT_2)
+        assert reached(bench, AT_1) == {AT_2: 1}
 
-    def test_a_question_that_could_not_be_read_whole_is_asked_again(self) -> None:
+    def test_in_a_vlan_they_get_what_is_said_there(self) -> None:
+        v10, v20 = vlan_numbered(10), vlan_numbered(20)
+        bench = settled(
+            VlanRule(1, (1,), Membership(frozenset({v10, v20}))),
+            VlanRule(2, (1,), Membership(untagged=v10)),
+            VlanRule(3, (1,), Membership(untagged=v20)),
+        )
+        says(bench, AT_1, kind=GroupKind.QUERY, vlan=v10)
+        (out,) = (e for e in says(bench, AT_2, (GROUP, True), vlan=v10) if isinstance(e, Deliver))
+        assert out.ports == (AT_1,)
+        assert tags_of(out.frame) == tag(v10)
+
+    def test_so_many_messages_of_a_port_are_sent_on(self) -> None:
         bench = settled()
-        asked = queries(says(bench, AT_3, kind=GroupKind.QUERY, whole=False))
-        assert (AT_1, bytes(4)) in asked
+        sent = [delivered(says(bench, AT_3, kind=GroupKind.QUERY)) for _ in range(1000)]
+        assert 50 < sum(map(bool, sent)) < 200
 
 
 class TestBounds:
-    def test_who_wants_more_than_can_be_read_or_remembered_gets_everything(self) -> None:
-        for whole in (False, True):
-            bench = settled()
-            joins(bench, AT_2)
-            n = GROUPS_PER_PORT + 1 if whole else 5
-            groups = [(bytes((239, 9, *number.to_bytes(2, "big"))), True) for number in range(n)]
-            says(bench, AT_3, *groups, whole=whole)
-            live(bench, 10)
-            assert reached(bench, AT_1) == {AT_2: 1, AT_3: 1}
-            live(bench, MEMBER_FOR_NS / SECOND + 5)
-            joins(bench, AT_2)
-            assert reached(bench, AT_1) == {AT_2: 1}
+    def test_who_wants_more_than_is_remembered_gets_everything(self) -> None:
+        bench = settled()
+        joins(bench, AT_2)
+        numbers = range(GROUPS_PER_PORT + 1)
+        says(bench, AT_3, *((bytes((239, 9, *n.to_bytes(2, "big"))), True) for n in numbers))
+        live(bench, 30)
+        assert reached(bench, AT_1) == {AT_2: 1, AT_3: 1}
+        live(bench, MEMBER_FOR_NS / SECOND + 5)
+        joins(bench, AT_2)
+        assert reached(bench, AT_1) == {AT_2: 1}
+
+    def test_who_comes_and_goes_all_the_time_takes_no_more_room(self) -> None:
+        bench = settled()
+        multicast = bench.engine.multicast
+        assert multicast is not None
+        effects: list[Effect] = []
+        for _ in range(500):
+            effects += says(bench, AT_2, (GROUP, True), (GROUP, False), (GROUP, True))
+            effects += bench.sleep(SECOND // 100)
+        assert len(multicast._ends) < 10
+        # It takes 5 s, in which who leaves has 3.5.
+        assert asked(effects)[AT_2, 1] <= 4
+
+    def test_a_turn_tells_switches_no_more_than_so_many_ways(self) -> None:
+        bench = settled()
+        joined = tuple((bytes((239, 7, 0, n)), True) for n in range(GROUPS_PER_PORT))
+        said = GroupMessage(GroupKind.REPORT, joined, b"", b"")
+        engine = bench.engine
+        effects = engine.said_of_groups(AT_2, mac_at(AT_2), said, bench.now_ns)
+        turns = []
+        while any(isinstance(one, GoOn) for one in effects):
+            effects = engine.go_on(bench.now_ns)
+            turns.append(sum(isinstance(one, Install) for one in effects))
+        assert sum(turns) == 3 * GROUPS_PER_PORT
+        assert max(turns) < 300
 
     def test_there_are_so_many_groups_and_others_go_everywhere(self) -> None:
         bench = settled()
@@ -264,14 +321,7 @@ class TestBounds:
         for place, port in enumerate(ports):
             for number in range(each):
                 group = bytes((239, 20 + place, *number.to_bytes(2, "big")))
-                bench.do(
-                    bench.engine.flooded(
-                        port,
-                        mac_at(port)[:-1] + bytes([9 + place]),
-                        GroupMessage(GroupKind.REPORT, False, ((group, True),), True, b"", b""),
-                        bench.now_ns,
-                    )
-                )
+                says(bench, port, (group, True), mac=mac_at(port)[:-1] + bytes([9 + place]))
         live(bench, 10)
         assert multicast.n_groups == GROUPS_LIMIT
         assert bench.engine.fullness()["multicast groups"] == (GROUPS_LIMIT, GROUPS_LIMIT)
@@ -288,6 +338,7 @@ class TestBounds:
         live(bench, UNSURE_FOR_NS / SECOND + 4)
         joins(bench, AT_2)
         assert reached(bench, AT_1) == {AT_2: 1, AT_3: 1}
+        assert delivered(says(bench, AT_2, (GROUP, True))) == {AT_3}, "a router may be there"
 
     def test_if_it_is_not_wanted_nothing_of_it_is_there(self) -> None:
         bench = ring()
@@ -295,10 +346,41 @@ class TestBounds:
         live(bench, 20)
         assert not bench.entries(1, GroupTo)
         assert not bench.entries(1, GroupsFollowed)
+        assert not bench.entries(1, GroupMessages)
         assert "multicast groups" not in bench.engine.fullness()
 
 
 class TestChanges:
+    def test_who_joins_at_a_switch_that_is_away_gets_it(self) -> None:
+        bench = settled()
+        joins(bench, AT_2)
+        bench.do(bench.engine.switch_down(3, bench.now_ns))
+        del bench.held[3][GroupsFollowed(b"").key]  # In a few seconds.
+        live(bench, 15)
+        for start, others in ((AT_1, (AT_2, AT_3)), (AT_2, (AT_3,)), (AT_3, (AT_2,))):
+            assert reached(bench, start).keys() >= set(others)
+        held = [HeldEntry(one, 0, SECOND) for one in bench.held[3].values()]
+        switch_up(bench, 3, *held)
+        assert asked(live(bench, 12)) == {(AT_3, 10): 2}
+        assert reached(bench, AT_1) == {AT_2: 1, AT_3: 1}
+        live(bench, UNSURE_FOR_NS / SECOND)
+        assert reached(bench, AT_1) == {AT_2: 1}
+
+    def test_members_behind_a_bond_are_where_it_is(self) -> None:
+        bench = EngineBench(
+            make_engine(bonds=(NamedPorts(1, (3, 4)),), multicast_snooping=True), has_meters=True
+        )
+        bench.switch_up(1)
+        bench.sleep(UNSURE_FOR_NS + 3 * SECOND)
+        for group in (GROUP, GROUP6):
+            says(bench, PortId(1, 4), (group, True))
+        for up in (3, 4, 3):
+            for number in (3, 4):
+                set_port(bench, PortId(1, number), up=number == up)
+            bench.sleep(UNSURE_FOR_NS + 3 * SECOND)
+            ways = bench.entries(1, GroupTo)
+            assert [way.tagged for way in ways] == [(up,), (up,)]
+
     def test_after_a_restart_everybody_gets_everything_until_it_is_known(self) -> None:
         before = settled()
         joins(before, AT_2)

@@ -367,6 +367,31 @@ class TestSegments:
         assert bench.engine.flow_table.counters["elsewhere"] >= 4
         assert disbelieved(effects) == []
 
+    def test_whatever_of_it_is_heard_first(self) -> None:
+        """Copies of one switch may overtake those of another."""
+        bench = guarded()
+        router, at_router = Host(201), PortId(1, 39)
+        bench.place(router, at_router)
+        effects = heard(bench, at_router, (router, VICTIM), GOOD, SYN)
+        effects += heard(bench, at_router, (router, OTHER), GOOD.reverse, SYN | ACK)
+        assert bench.engine.flow_table.counters["elsewhere"] == 1
+        assert disbelieved(effects) == []
+
+    def test_nor_the_router_that_takes_over_from_another(self) -> None:
+        bench = guarded()
+        first, second, at_other = Host(201), Host(202), PortId(1, 3)
+        bench.place(first, PortId(1, 38))
+        bench.place(second, PortId(1, 39))
+        heard(bench, at_other, (OTHER, first), GOOD, SYN)
+        heard(bench, PortId(1, 38), (first, OTHER), GOOD.reverse, SYN | ACK)
+        outside = GOOD._replace(dst=b"\x08\x08\x08\x08")
+        heard(bench, at_other, (OTHER, second), outside, SYN)
+        heard(bench, PortId(1, 39), (second, OTHER), outside.reverse, SYN | ACK)
+        assert len(bench.engine.flow_table) == 2
+        effects = heard(bench, PortId(1, 39), (second, VICTIM), GOOD, FIN | ACK)
+        assert bench.engine.flow_table.counters["elsewhere"] == 1
+        assert disbelieved(effects) == []
+
     def test_nor_the_servers_of_a_balancer(self) -> None:
         bench = guarded()
         server, at_server = Host(201), PortId(1, 39)

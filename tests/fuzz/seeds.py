@@ -12,7 +12,7 @@ from packets import ACK, FIN, RST, SYN, Host, arp, segment, tcp_options
 from scripted_switch import SECRET, stats_of
 from test_groups import GROUP, GROUP6, OTHER, record, report, report6
 
-_FLOODED = pipeline.cookie_of(pipeline.Kind.FLOOD_FROM, 1)
+_SAID_OF_GROUPS = pipeline.cookie_of(pipeline.Kind.GROUP_MESSAGES)
 
 
 def message(kind: Type, body: bytes) -> bytes:
@@ -68,9 +68,9 @@ def messages(a: Host, b: Host) -> list[bytes]:
             for address in (b.address, b.address6)
         ),
         *(
-            copy(frame, table=pipeline.Table.FLOOD, cookie=_FLOODED)
+            copy(frame, table=pipeline.Table.FLOOD, cookie=_SAID_OF_GROUPS)
             for frame in (
-                *(groups.query(a.mac, group, b"") for group in (bytes(4), bytes(16))),
+                *(groups.query(a.mac, b"", 10, is_ipv6=six) for six in (False, True)),
                 report(record(4, GROUP), record(3, OTHER)),
                 report6(record(4, GROUP6)),
             )

@@ -5,7 +5,7 @@ so a controller that has just started does not break a working switch. An entry 
 the switch has acknowledged it or an audit has found it.
 """
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import NamedTuple, TypeVar
 
 from controller.model.effects import Effect, Install, Withdraw
@@ -54,20 +54,20 @@ class Tables:
         self._refused: dict[int, set[Hashable]] = {}
         self._audits: dict[int, _Audit] = {}
 
-    def missing(self, switch: int, held: Iterable[Entry], kind: type[E]) -> list[E]:
+    def missing(self, switch: int, held: Mapping[EntryKey, Entry], kind: type[E]) -> list[E]:
         """The entries of a kind that were installed before the channel was lost and that the switch
         no longer holds: it has removed them itself."""
-        known = self._never_sent.get(switch, set()) | {entry.key for entry in held}
+        never_sent = self._never_sent.get(switch, set())
         return [
             entry
             for key, entry in self._wanted.get(switch, {}).items()
-            if isinstance(entry, kind) and key not in known
+            if isinstance(entry, kind) and key not in held and key not in never_sent
         ]
 
-    def connect(self, switch: int, held: list[Entry]) -> None:
+    def connect(self, switch: int, held: Mapping[EntryKey, Entry]) -> None:
         """A switch is connected and holds these entries: install what it lacks."""
         unclaimed = self._unclaimed[switch] = {
-            entry.key: entry for entry in held if not isinstance(entry, _LEASED)
+            key: entry for key, entry in held.items() if not isinstance(entry, _LEASED)
         }
         self._never_sent.pop(switch, None)
         self._unconfirmed[switch], self._refused[switch] = set(), set()

@@ -46,6 +46,7 @@ from controller.model.values import FlowClass, PortId
 
 CONNECTIONS_PER_PORT = 500_000
 PAIR_KEPT_NS = 10 * 10**9
+_LOOKED_AT = 64
 
 _BOTH_FINISHED = FINISHED_INITIATOR | FINISHED_RESPONDER
 
@@ -369,8 +370,19 @@ class GlobalFlowTable:
         is_from_an_end = any(
             senders.is_at(segment, mac) for mac in (pair.initiator_mac, pair.responder_mac)
         )
-        if not is_from_an_end and senders.borrows_source(segment):
+        if is_from_an_end or not senders.borrows_source(segment):
+            return
+        if not self._seems_to_be_a_router(segment[1][6:]):
             self._forged.append(segment)
+
+    def _seems_to_be_a_router(self, mac: bytes) -> bool:
+        """Whether a host is known as the end of connections whose addresses are not its own."""
+        owns = self._senders.owns
+        for pair in islice(self._by_host.get(mac, ()), _LOOKED_AT):
+            lane = pair.forward if mac == pair.initiator_mac else pair.reverse
+            if owns(mac, lane.src, pair.vlan) is not True:
+                return True
+        return False
 
     # Changes that do not come from a segment
 

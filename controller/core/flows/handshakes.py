@@ -189,8 +189,11 @@ class Handshakes:
     def _refuse(self, syn: SegmentFields, answer: SegmentFields) -> None:
         """An answer does not come from where its SYN went."""
         self._counters["elsewhere"] += 1
-        # Servers behind a balancer answer in its name, too, but they ask nothing of themselves.
-        if self._senders.is_at(answer, syn[1][6:]) and self._senders.borrows_source(answer):
+        # Servers behind a balancer answer in its name, too, but they ask nothing of themselves; a
+        # router sends on SYNs that are not its own.
+        senders = self._senders
+        is_own = senders.is_at(answer, syn[1][6:]) and senders.owns_source(syn)
+        if is_own and senders.borrows_source(answer):
             self._forged.append(answer)
 
     def _drop_oldest(self, halves: dict[bytes, Half]) -> None:

@@ -28,6 +28,7 @@ from controller.model.entries import (
     EntryKey,
     FloodFrom,
     FloodTo,
+    GroupMessages,
     GroupTo,
 )
 from controller.model.values import PortId
@@ -66,11 +67,12 @@ class Broadcast:
         tables: Tables,
         emit: Callable[[Effect], None],
         deliver: Callable[[Iterable[PortId], bytes], None],
+        admit: Callable[[PortId, int], bool],
         *,
         by_group: bool = False,
     ) -> None:
         self.multicast = (
-            Multicast(fabric, tables, emit, deliver, self._ways_out) if by_group else None
+            Multicast(fabric, tables, emit, deliver, admit, self._ways_out) if by_group else None
         )
         self._fabric = fabric
         self._tables = tables
@@ -102,9 +104,10 @@ class Broadcast:
                 self._held_ports.add(PortId(switch, entry.port))
         self._tables.sweep(switch, FloodTo, lambda entry: not self._fits(switch, entry))
         if self.multicast is not None:
-            self.multicast.connect(switch)
+            self.multicast.connect(switch, now_ns)
         else:
-            self._tables.sweep(switch, GroupTo)
+            for kind in (GroupTo, GroupMessages):
+                self._tables.sweep(switch, kind)
         self._answers_from[switch] = 0
         self._emit(Install(switch, ControllerAnswers()))
         self._look_at_ns = 0
@@ -162,11 +165,16 @@ class Broadcast:
             self._waits, self._joins_at_ns = True, None
         self._follow(self._tree & former if self._waits else self._tree, now_ns)
 
-    def go_on(self) -> None:
+    def disconnect(self) -> None:
+        """The channel of a switch is lost."""
+        if self.multicast is not None:
+            self.multicast.disconnect()
+
+    def go_on(self, now_ns: int) -> None:
         """Tell a few more switches of their ports, and of some groups."""
         self._tell_some()
         if self.multicast is not None:
-            self.multicast.go_on()
+            self.multicast.go_on(now_ns)
 
     def _tell_some(self) -> None:
         for switch in list(islice(self._changed, _TOLD_PER_TURN)):
@@ -204,17 +212,18 @@ class Broadcast:
 
     def _install(self, switch: int, links: set[int], edges: _Edges) -> None:
         fabric, is_metered = self._fabric, switch in self._metered
-        is_snooped = self.multicast is not None
         wanted: list[Entry] = [FloodFrom(port, of_hosts=False) for port in sorted(links)]
         if is_metered:
             # Frames to a group count as having entered by one port of a bond; others do not.
             sources: list[tuple[int, int | None]] = [(port, None) for port in edges]
             sources += [(other, port) for port, edge in edges.items() for other in edge.others]
             wanted += (
-                FloodFrom(port, of_hosts=True, counts_as=counts_as, snooped=is_snooped)
+                FloodFrom(port, of_hosts=True, counts_as=counts_as)
                 for port, counts_as in sorted(sources)
                 if port <= _LAST_METERED_PORT
             )
+            if self.multicast is not None:
+                wanted += (GroupMessages(port) for port, _ in sorted(sources))
         for vlan in fabric.vlans.all if fabric.vlans else [None]:
             wanted.append(FloodTo(vlan, *self._ways(vlan, links, edges)))
         keys = {entry.key for entry in wanted}

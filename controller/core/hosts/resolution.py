@@ -51,7 +51,8 @@ _Key = tuple[bytes, bytes]
 
 
 class Resolver:
-    """Learns hosts, answers questions, and passes on frames. Effects go to `emit`."""
+    """Learns hosts, answers questions, and passes on frames. Effects go to `emit`; `moved` is told
+    of the ports that hosts have moved to, and when."""
 
     def __init__(
         self, fabric: Fabric, settings: ResolverSettings, emit: Callable[[Effect], None]
@@ -62,6 +63,7 @@ class Resolver:
         self.security = PortSecurity(fabric, settings.security, emit, self._doubt)
         self.floods = Floods(settings.floods_per_s)
         self._flooding: set[PortId] = set()
+        self.moved: Callable[[PortId, int], None] | None = None
         # By VLAN and address, the earliest due first.
         self._heard: dict[_Key, _Binding] = {}
         self._asked: dict[_Key, _Binding] = {}
@@ -80,6 +82,8 @@ class Resolver:
             for key in list(host.addresses)[:1]:
                 self._probe(host.port, mac, key)  # Is it there no more?
         self._fabric.learn(mac, port_id)
+        if host is not None and self.moved is not None:
+            self.moved(port_id, now_ns)
         event = "host_learnt" if host is None else "host_moved"
         self._emit(Record(event, {"mac": mac.hex(":"), "port": str(port_id)}))
         return True

@@ -31,27 +31,22 @@ _MAX_IPV6_HEADERS = 8
 _ROUTER_ALERT_V4 = bytes((0x94, 4, 0, 0))
 _ROUTER_ALERT_V6 = bytes((PROTO_ICMPV6, 0, 5, 2, 0, 0, 1, 0))
 _ALL_HOSTS, _ALL_NODES = bytes((224, 0, 0, 1)), bytes.fromhex("ff02" + "00" * 13 + "01")
+_ALL_HOSTS_MAC, _ALL_NODES_MAC = bytes.fromhex("01005e000001"), bytes.fromhex("333300000001")
 _ROBUSTNESS, _QUERY_EVERY_S = 2, 125
-_ANSWER_WITHIN_S, _ANSWER_AT_ONCE_S = 10, 1
 
 
 class _Packet(NamedTuple):
-    """What an IP packet carries, as far as it is there, and how much of that there should be."""
+    """What an IP packet carries."""
 
     src: bytes
     dst: bytes
     protocol: int
     body: bytes
-    size_bytes: int
-
-    @property
-    def whole(self) -> bool:
-        return len(self.body) == self.size_bytes
 
 
 def parse(frame: bytes) -> GroupMessage | None:
-    """A message about groups in an Ethernet frame, which may be cut off; None for another frame.
-    Raises MalformedFrameError."""
+    """A message about groups in an Ethernet frame; None for another frame. Raises
+    MalformedFrameError."""
     tags = tags_of(frame)
     at = 12 + len(tags)
     eth_type = int.from_bytes(frame[at : at + 2], "big")
@@ -62,40 +57,30 @@ def parse(frame: bytes) -> GroupMessage | None:
         found = packet and _message(packet, is_ipv6=eth_type == ETH_IPV6)
     except (struct.error, IndexError):
         raise MalformedFrameError("a message about groups that is cut off") from None
-    if packet is None or found is None:
-        return None
-    kind, groups = found
-    return GroupMessage(
-        kind, eth_type == ETH_IPV6, groups, packet.whole, outer_vlan_of(tags), frame
-    )
+    return GroupMessage(*found, outer_vlan_of(tags), frame) if found else None
 
 
-def query(mac: bytes, group: bytes, tags: bytes) -> bytes:
-    """Ask who is in a group, or for all groups if it is zero (4 or 16 bytes); hosts answer a
-    question about one group within a second, and others within ten.
+def query(mac: bytes, tags: bytes, within_s: int, *, is_ipv6: bool) -> bytes:
+    """Ask for all groups, to be answered within 12 seconds at most.
 
     The sender is no router, so it has no address, and over IPv6 a high one: it does not win an
     election of who asks (RFC 4541 section 2.1.1, RFC 3810 section 7.6.2).
     """
-    is_general = not any(group)
-    within_s = _ANSWER_WITHIN_S if is_general else _ANSWER_AT_ONCE_S
-    tail = group + struct.pack("!BBH", _ROBUSTNESS, _QUERY_EVERY_S, 0)
-    if len(group) == 4:
-        dst = _ALL_HOSTS if is_general else group
+    tail = bytes(16 if is_ipv6 else 4) + struct.pack("!BBH", _ROBUSTNESS, _QUERY_EVERY_S, 0)
+    if not is_ipv6:
         body = struct.pack("!BBH", _IGMP_QUERY, within_s * 10, 0) + tail
         body = body[:2] + internet_checksum(body).to_bytes(2, "big") + body[4:]
         size = _IPV4.size + len(_ROUTER_ALERT_V4) + len(body)
-        head = _IPV4.pack(0x46, 0xC0, size, 0, 0, 1, PROTO_IGMP, 0, bytes(4), dst)
+        head = _IPV4.pack(0x46, 0xC0, size, 0, 0, 1, PROTO_IGMP, 0, bytes(4), _ALL_HOSTS)
         head += _ROUTER_ALERT_V4
         head = head[:10] + internet_checksum(head).to_bytes(2, "big") + head[12:]
-        dst_mac = b"\x01\x00\x5e" + bytes((dst[1] & 0x7F, *dst[2:]))
-        return dst_mac + mac + tags + ETH_IPV4.to_bytes(2, "big") + head + body
-    src, dst = bytes.fromhex("fe80" + "00" * 6 + "ffff") + mac, _ALL_NODES if is_general else group
+        return _ALL_HOSTS_MAC + mac + tags + ETH_IPV4.to_bytes(2, "big") + head + body
+    src = bytes.fromhex("fe80" + "00" * 6 + "ffff") + mac
     body = struct.pack("!BBHHH", MLD_QUERY, 0, 0, within_s * 1000, 0) + tail
-    checksum = ipv6_checksum(src, dst, PROTO_ICMPV6, body)
+    checksum = ipv6_checksum(src, _ALL_NODES, PROTO_ICMPV6, body)
     body = _ROUTER_ALERT_V6 + body[:2] + checksum.to_bytes(2, "big") + body[4:]
-    head = _IPV6.pack(6 << 28, len(body), _HOP_BY_HOP, 1, src, dst)
-    return b"\x33\x33" + dst[-4:] + mac + tags + ETH_IPV6.to_bytes(2, "big") + head + body
+    head = _IPV6.pack(6 << 28, len(body), _HOP_BY_HOP, 1, src, _ALL_NODES)
+    return _ALL_NODES_MAC + mac + tags + ETH_IPV6.to_bytes(2, "big") + head + body
 
 
 def _ipv4(frame: bytes, at: int) -> _Packet | None:
@@ -105,8 +90,7 @@ def _ipv4(frame: bytes, at: int) -> _Packet | None:
         return None
     if head >> 4 != 4 or not 20 <= head_bytes <= total_bytes:
         raise MalformedFrameError("not an IPv4 header")
-    body = frame[at + head_bytes : at + total_bytes]
-    return _Packet(src, dst, protocol, body, total_bytes - head_bytes)
+    return _Packet(src, dst, protocol, _part(frame, at + head_bytes, total_bytes - head_bytes))
 
 
 def _ipv6(frame: bytes, at: int) -> _Packet | None:
@@ -116,7 +100,7 @@ def _ipv6(frame: bytes, at: int) -> _Packet | None:
     at += _IPV6.size
     for _ in range(_MAX_IPV6_HEADERS):
         if header in (PROTO_ICMPV6, PROTO_PIM):
-            return _Packet(src, dst, header, frame[at : at + left_bytes], left_bytes)
+            return _Packet(src, dst, header, _part(frame, at, left_bytes))
         if header != _HOP_BY_HOP:
             return None
         size = (frame[at + 1] + 1) * 8
@@ -126,52 +110,50 @@ def _ipv6(frame: bytes, at: int) -> _Packet | None:
     raise MalformedFrameError("IPv6 extension headers beyond the packet")
 
 
+def _part(frame: bytes, at: int, size_bytes: int) -> bytes:
+    """Raises MalformedFrameError if it is not all there."""
+    if at + size_bytes > len(frame):
+        raise MalformedFrameError("a message about groups that is cut off")
+    return frame[at : at + size_bytes]
+
+
 _Found = tuple[GroupKind, tuple[tuple[bytes, bool], ...]]
 
 
 def _message(packet: _Packet, *, is_ipv6: bool) -> _Found | None:
     body = packet.body
-    if packet.protocol == PROTO_PIM:
-        return (GroupKind.HELLO, ()) if body[0] == 0x20 else None
     kind = body[0]
+    if packet.protocol == PROTO_PIM:
+        return GroupKind.ROUTING, ()
     if is_ipv6 and kind not in (MLD_QUERY, MLD_REPORT, MLD_DONE, MLDV2_REPORT):
         return None
-    if packet.whole:
-        checksum = (
-            ipv6_checksum(packet.src, packet.dst, PROTO_ICMPV6, body)
-            if is_ipv6
-            else internet_checksum(body)
-        )
-        if checksum:
-            raise MalformedFrameError("a message about groups with a wrong checksum")
+    checksum = (
+        ipv6_checksum(packet.src, packet.dst, PROTO_ICMPV6, body)
+        if is_ipv6
+        else internet_checksum(body)
+    )
+    if checksum:
+        raise MalformedFrameError("a message about groups with a wrong checksum")
     if kind in (_IGMP_QUERY, MLD_QUERY):
         return GroupKind.QUERY, ()
     if kind in (_IGMPV3_REPORT, MLDV2_REPORT):
-        groups = tuple(_records(packet, 16 if is_ipv6 else 4))
-        return GroupKind.REPORT, groups
+        return GroupKind.REPORT, tuple(_records(body, 16 if is_ipv6 else 4))
     if kind in (*_IGMP_REPORTS, _IGMP_LEAVE, MLD_REPORT, MLD_DONE):
-        group = body[8:24] if is_ipv6 else body[4:8]
-        if len(group) != (16 if is_ipv6 else 4):
-            raise MalformedFrameError("a message about groups that is cut off")
+        group = _part(body, 8, 16) if is_ipv6 else _part(body, 4, 4)
         return GroupKind.REPORT, ((group, kind not in (_IGMP_LEAVE, MLD_DONE)),)
     return None  # IGMP has had other messages, as DVMRP's.
 
 
-def _records(packet: _Packet, address_bytes: int) -> Iterator[tuple[bytes, bool]]:
-    """The records of a report (RFC 3376 section 4.2.4, RFC 3810 section 5.2.4); of one that is cut
-    off those that are there."""
-    body = packet.body
-    (left,) = struct.unpack_from("!H", body, 6)
+def _records(body: bytes, address_bytes: int) -> Iterator[tuple[bytes, bool]]:
+    """The records of a report (RFC 3376 section 4.2.4, RFC 3810 section 5.2.4)."""
+    (n_records,) = struct.unpack_from("!H", body, 6)
     at = 8
-    for _ in range(left):
-        end = at + _RECORD.size + address_bytes
-        if end > len(body) and not packet.whole:
-            return
+    for _ in range(n_records):
         kind, auxiliary, n_sources = _RECORD.unpack_from(body, at)
-        group = body[at + _RECORD.size : end]
-        at = end + n_sources * address_bytes + auxiliary * 4
-        if packet.whole and at > len(body):
-            raise MalformedFrameError("a record about a group that is cut off")
+        group = _part(body, at + _RECORD.size, address_bytes)
+        at += _RECORD.size + address_bytes
+        _part(body, at, n_sources * address_bytes + auxiliary * 4)
+        at += n_sources * address_bytes + auxiliary * 4
         names_sources = kind in (_INCLUDES, _TO_INCLUDE, _ALLOW) and n_sources
         if kind in (_EXCLUDES, _TO_EXCLUDE) or names_sources:
             yield group, True

@@ -50,11 +50,16 @@ class FrameMissed(NamedTuple):
 
 
 class FrameFlooded(NamedTuple):
-    """A frame to a group, which the switch has flooded, and what it says about groups, if any."""
+    """A frame to a group, which the switch has flooded."""
 
     in_port: int
     src_mac: bytes
-    said: GroupMessage | None
+
+
+class GroupMessageReceived(NamedTuple):
+    in_port: int
+    src_mac: bytes
+    said: GroupMessage
 
 
 class FlowCountersRead(NamedTuple):
@@ -153,6 +158,7 @@ Event = (
     | NeighbourMessageReceived
     | LinkDiscovered
     | FrameFlooded
+    | GroupMessageReceived
     | FrameMissed
     | FlowCountersRead
     | FlowCounterExpired

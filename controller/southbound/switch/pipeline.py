@@ -21,7 +21,8 @@
     9 path      to another switch: TCP over a protected link if there is one that is up and in use,
                 all else by path id; to one that cannot be reached, nowhere
     10 flood    frames to groups, from where they may come; from hosts through a meter; from
-                elsewhere they go up. What the controller sees to goes no further while it is there
+                elsewhere they go up. What the controller sees to goes no further while it is there,
+                as messages about groups, where these are followed
     11 flood out to all other ports that have their VLAN, and links of the tree; to a group whose
                 members are known only towards these
 
@@ -112,6 +113,7 @@ class Kind(IntEnum):
     TUNNEL_COUNTER = 25
     GROUPS_FOLLOWED = 26
     GROUP_TO = 27
+    GROUP_MESSAGES = 28
     BUDGET = 32
 
 
@@ -155,8 +157,6 @@ def tcp(eth_type: int) -> Match:
 
 
 COPY = output(CONTROLLER, COPY_BYTES)
-# A report of IGMP about 58 groups, or one of MLD about 21.
-COPY_REPORT = output(CONTROLLER, 512)
 _COPIED_FLAGS = ((0x001, PacketClass.END), (0x002, PacketClass.SYN), (0x004, PacketClass.END))
 _GROUP_BIT = bytes.fromhex("010000000000")
 TO_A_GROUP, TO_A_HOST = (ETH_DST, _GROUP_BIT, _GROUP_BIT), (ETH_DST, bytes(6), _GROUP_BIT)
@@ -244,6 +244,8 @@ def packet_class(cookie: int) -> PacketClass:
         return PacketClass.SEGMENT
     if kind == Kind.FLOOD_FROM:
         return PacketClass.FLOODED
+    if kind == Kind.GROUP_MESSAGES:
+        return PacketClass.NEIGHBOUR
     known = kind in (Kind.STATIC, Kind.BUDGET) and detail <= PacketClass.SEGMENT
     return PacketClass(detail) if known else PacketClass.UNKNOWN
 

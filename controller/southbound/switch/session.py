@@ -41,6 +41,7 @@ from controller.southbound.switch.events import (
     FlowCountersRead,
     FrameFlooded,
     FrameMissed,
+    GroupMessageReceived,
     LinkDiscovered,
     NeighbourMessageReceived,
     PortChanged,
@@ -323,7 +324,10 @@ class Session:
         if message.table >= pipeline.Table.FORWARD:
             other = packet_in.addresses(message.data)
             if pipeline.packet_class(message.cookie) is PacketClass.FLOODED:
-                return [FrameFlooded(in_port, other.src_mac, groups.parse(message.data))]
+                return [FrameFlooded(in_port, other.src_mac)]
+            if pipeline.kind_of(message.cookie) == pipeline.Kind.GROUP_MESSAGES:
+                about = groups.parse(message.data)
+                return [GroupMessageReceived(in_port, other.src_mac, about)] if about else []
             return [FrameMissed(in_port, other.src_mac, other.dst_mac, message.data)]
         match packet_in.parse(message.data):
             case packet_in.TcpSegment() as segment:

@@ -41,8 +41,10 @@ from controller.southbound.transport.rota import Rota
 
 LOG = logging.getLogger("weir.channel")
 
-# So much takes a few milliseconds at most. A larger read costs less per segment.
-_READ_BYTES = 32_768
+# What is read and processed at once: so much, or less if that takes longer. The larger a piece is,
+# the less each segment costs.
+_READ_BYTES, _LEAST_PIECE_BYTES = 32_768, 4_096
+_PIECE_NS = 8_000_000
 # What is read ahead while others have their turn, and looked through for notices.
 _AHEAD_BYTES = 262_144
 _NOTICES_AT_ONCE = 16
@@ -149,6 +151,7 @@ class Channel(Datapath):
         self._outgoing: deque[bytes] = deque()
         self._unsent = b""
         self._buffer = b""
+        self._piece_bytes = _READ_BYTES
         self._has_messages = self._is_last = False
         self._ended = hub.Event()
         self._left_over = hub.Event()
@@ -336,10 +339,21 @@ class Channel(Datapath):
             if not self._has_messages:
                 self._receive()
             self._has_messages = False
+            waiting_bytes, begun_ns = len(self._buffer), self._rota.age_ns()
             self._buffer = self._messages(self._buffer)
+            took_ns = self._rota.age_ns() - begun_ns
+            self._fit_pieces(waiting_bytes - len(self._buffer), took_ns)
             if self._is_last and not self._has_messages:
                 self._ended.set()
         return self._has_messages and not self._ended.is_set()
+
+    def _fit_pieces(self, processed_bytes: int, took_ns: int) -> None:
+        """Have the next pieces take no longer than they should, by what this one took."""
+        if processed_bytes:
+            # One piece alone tells little.
+            fitting = processed_bytes * _PIECE_NS // max(took_ns, 1)
+            between = (self._piece_bytes + min(fitting, 2 * _READ_BYTES)) // 2
+            self._piece_bytes = max(_LEAST_PIECE_BYTES, min(between, _READ_BYTES))
 
     def _look_ahead(self) -> None:
         """Others have the turn. Read on all the same, for the first notices in what comes: they
@@ -426,7 +440,7 @@ class Channel(Datapath):
                     and self.state == MAIN_DISPATCHER
                     and self.admission.segments_open()
                 ):
-                    copied, offset = segments.take(buffer, offset, _READ_BYTES - offset)
+                    copied, offset = segments.take(buffer, offset, self._piece_bytes - offset)
                     if copied:
                         self.admission.read(len(copied))
                         deferred += copied
@@ -457,7 +471,7 @@ class Channel(Datapath):
 
     def _should_pause(self, processed_bytes: int) -> bool:
         """Whether what is left in the buffer is left for another turn."""
-        self._has_messages = processed_bytes >= _READ_BYTES or self._rota.is_long()
+        self._has_messages = processed_bytes >= self._piece_bytes or self._rota.is_long()
         return self._has_messages
 
     def _hand_over(self, deferred: list[SegmentFields]) -> None:

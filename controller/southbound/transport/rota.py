@@ -29,14 +29,14 @@ class Rota:
     def __init__(
         self, age_ns: Callable[[], int], soon: Callable[[Callable[[], None]], object]
     ) -> None:
-        self._age_ns = age_ns
+        self.age_ns = age_ns
         self._soon = soon
         self._waiting: dict[Reader, None] = {}  # Those for longest first.
         self._is_due = False
 
     def is_long(self) -> bool:
         """Whether the present turn has lasted so long that it should end."""
-        return self._age_ns() >= _LONG_NS
+        return self.age_ns() >= _LONG_NS
 
     def has_input(self, reader: Reader) -> bool:
         """A reader has something to read: it does so now, or after those that wait already. Returns

@@ -5,6 +5,7 @@ from controller.model.entries import (
     ControllerAnswers,
     FloodFrom,
     FloodTo,
+    GroupMessages,
     GroupsFollowed,
     GroupTo,
 )
@@ -16,6 +17,7 @@ from controller.southbound.codec.groups import (
     MLD_REPORT,
     MLDV2_REPORT,
     PROTO_IGMP,
+    PROTO_PIM,
 )
 from controller.southbound.codec.match import (
     ETH_TYPE,
@@ -26,10 +28,12 @@ from controller.southbound.codec.match import (
     IPV6_DST,
     METADATA,
     NXM_IN_PORT,
+    WHOLE_PACKET,
     Match,
     exact,
     in_vlan,
     load,
+    metered_copy,
     output,
     pop_vlan,
     unpack_load,
@@ -42,7 +46,6 @@ from controller.southbound.switch.budgets import meter_of
 from controller.southbound.switch.encoding.coding import Coding, FlowEntries, Found
 from controller.southbound.switch.pipeline import (
     COPY,
-    COPY_REPORT,
     RESOLUTION,
     TO_A_GROUP,
     TO_A_HOST,
@@ -53,8 +56,8 @@ from controller.southbound.switch.pipeline import (
 )
 
 # What comes over a link was flooded by a switch for which no controller answers.
-_FLOOD_FROM_LINK, _ANSWERED, _FLOOD_FROM = 350, 300, 100
-_REPORTED, _GROUP_TO, _FLOOD_TO_VLAN, _FLOOD_TO = 200, 150, 100, 50
+_FLOOD_FROM_LINK, _ANSWERED, _GROUP_MESSAGES, _FLOOD_FROM = 350, 300, 200, 100
+_GROUP_TO, _FLOOD_TO_VLAN, _FLOOD_TO = 150, 100, 50
 _TO_A_GROUP = 160
 # In the metadata: groups are followed.
 _FOLLOWED = 1
@@ -78,7 +81,7 @@ def _encode_flood_from(entry: FloodFrom) -> FlowEntries:
     if not entry.of_hosts:
         return (FlowEntry(Table.FLOOD, _FLOOD_FROM_LINK, cookie, match, goto=Table.FLOOD_OUT),)
     meter = meter_of(entry.port, PacketClass.FLOODED)
-    actions = COPY_REPORT if entry.snooped else COPY
+    actions = COPY
     if entry.counts_as is not None:
         actions += load(NXM_IN_PORT, 0, 8 * NXM_IN_PORT.length, entry.counts_as)
     return (
@@ -89,13 +92,11 @@ def _encode_flood_from(entry: FloodFrom) -> FlowEntries:
 
 
 def _decode_flood_from(found: Found) -> FloodFrom:
-    actions = found.instructions.actions
-    counts_as = actions[len(COPY) :]
+    counts_as = found.instructions.actions[len(COPY) :]
     return FloodFrom(
         found.number(IN_PORT),
         bool(detail_of(found.cookie)),
         unpack_load(counts_as) if counts_as else None,
-        snooped=actions.startswith(COPY_REPORT),
     )
 
 
@@ -119,31 +120,46 @@ def _decode_flood_to(found: Found) -> FloodTo:
     return FloodTo(vlan, tuple(tagged), tuple(untagged))
 
 
-def _encode_groups_followed(_: GroupsFollowed) -> FlowEntries:
-    """Messages about groups have been copied up before."""
-    cookie, seconds = cookie_of(Kind.GROUPS_FOLLOWED), CONTROLLER_ANSWERS_S
-    followed = (
+def _encode_groups_followed(entry: GroupsFollowed) -> FlowEntries:
+    vlan = in_vlan(entry.vlan)
+    return tuple(
         FlowEntry(
-            *(Table.FORWARD, _TO_A_GROUP, cookie, (exact(ETH_TYPE, eth_type), TO_A_GROUP)),
+            *(Table.FORWARD, _TO_A_GROUP, cookie_of(Kind.GROUPS_FOLLOWED)),
+            (exact(ETH_TYPE, eth_type), TO_A_GROUP, *vlan),
             goto=Table.FLOOD,
-            hard_timeout_s=seconds,
+            hard_timeout_s=CONTROLLER_ANSWERS_S,
             metadata=_FOLLOWED,
         )
         for eth_type in (ETH_IPV4, ETH_IPV6)
     )
-    igmp: Match = exact(ETH_TYPE, ETH_IPV4), exact(IP_PROTO, PROTO_IGMP)
-    icmpv6: Match = exact(ETH_TYPE, ETH_IPV6), exact(IP_PROTO, PROTO_ICMPV6)
-    kinds = MLD_QUERY, MLD_REPORT, MLD_DONE, MLDV2_REPORT
-    messages: list[Match] = [igmp, *((*icmpv6, exact(ICMPV6_TYPE, kind)) for kind in kinds)]
-    stopped = (
-        FlowEntry(Table.FLOOD_OUT, _REPORTED, cookie, message, hard_timeout_s=seconds)
+
+
+def _decode_groups_followed(found: Found) -> GroupsFollowed:
+    return GroupsFollowed(vlan_in(found.values))
+
+
+def _encode_group_messages(entry: GroupMessages) -> FlowEntries:
+    """Whole: routers get them from the controller."""
+    entered: Match = exact(METADATA, _FOLLOWED), exact(IN_PORT, entry.port)
+    copy = metered_copy(WHOLE_PACKET, meter_of(entry.port, PacketClass.NEIGHBOUR))
+    ipv4, ipv6 = exact(ETH_TYPE, ETH_IPV4), exact(ETH_TYPE, ETH_IPV6)
+    messages: list[Match] = [
+        (ipv4, exact(IP_PROTO, PROTO_IGMP)),
+        *((ip, exact(IP_PROTO, PROTO_PIM)) for ip in (ipv4, ipv6)),
+        *(
+            (ipv6, exact(IP_PROTO, PROTO_ICMPV6), exact(ICMPV6_TYPE, kind))
+            for kind in (MLD_QUERY, MLD_REPORT, MLD_DONE, MLDV2_REPORT)
+        ),
+    ]
+    cookie = cookie_of(Kind.GROUP_MESSAGES)
+    return tuple(
+        FlowEntry(Table.FLOOD, _GROUP_MESSAGES, cookie, (*entered, *message), copy)
         for message in messages
     )
-    return *followed, *stopped
 
 
-def _decode_groups_followed(_: Found) -> GroupsFollowed:
-    return GroupsFollowed()
+def _decode_group_messages(found: Found) -> GroupMessages:
+    return GroupMessages(found.number(IN_PORT))
 
 
 def _encode_group_to(entry: GroupTo) -> FlowEntries:
@@ -175,5 +191,6 @@ CODINGS = (
     Coding(Kind.FLOOD_FROM, FloodFrom, _encode_flood_from, _decode_flood_from),
     Coding(Kind.FLOOD_TO, FloodTo, _encode_flood_to, _decode_flood_to),
     Coding(Kind.GROUPS_FOLLOWED, GroupsFollowed, _encode_groups_followed, _decode_groups_followed),
+    Coding(Kind.GROUP_MESSAGES, GroupMessages, _encode_group_messages, _decode_group_messages),
     Coding(Kind.GROUP_TO, GroupTo, _encode_group_to, _decode_group_to),
 )
