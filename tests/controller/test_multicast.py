@@ -290,6 +290,7 @@ class TestBounds:
             effects += says(bench, AT_2, (GROUP, True), (GROUP, False), (GROUP, True))
             effects += bench.sleep(SECOND // 100)
         assert len(multicast._ends) < 10
+        assert len(multicast._questions) <= 4
         # It takes 5 s, in which who leaves has 3.5.
         assert asked(effects)[AT_2, 1] <= 4
 

@@ -217,13 +217,10 @@ class Broadcast:
             # Frames to a group count as having entered by one port of a bond; others do not.
             sources: list[tuple[int, int | None]] = [(port, None) for port in edges]
             sources += [(other, port) for port, edge in edges.items() for other in edge.others]
-            wanted += (
-                FloodFrom(port, of_hosts=True, counts_as=counts_as)
-                for port, counts_as in sorted(sources)
-                if port <= _LAST_METERED_PORT
-            )
+            sources = [source for source in sorted(sources) if source[0] <= _LAST_METERED_PORT]
+            wanted += (FloodFrom(port, of_hosts=True, counts_as=as_) for port, as_ in sources)
             if self.multicast is not None:
-                wanted += (GroupMessages(port) for port, _ in sorted(sources))
+                wanted += (GroupMessages(port) for port, _ in sources)
         for vlan in fabric.vlans.all if fabric.vlans else [None]:
             wanted.append(FloodTo(vlan, *self._ways(vlan, links, edges)))
         keys = {entry.key for entry in wanted}

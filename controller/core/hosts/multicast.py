@@ -11,6 +11,7 @@ no meters or no channel to the controller. So does every port while the controll
 report, always go to all ports, and so do those that nobody has ever joined.
 """
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from heapq import heappop, heappush
 from itertools import islice
@@ -37,7 +38,9 @@ LEAVES_WITHIN_NS, _LEFT_ANSWER_WITHIN_S = 3_500_000_000, 1
 UNSURE_FOR_NS = 2 * (ANSWER_WITHIN_S + 1) * 10**9
 GROUPS_LIMIT, GROUPS_PER_PORT = 1024, 256
 _FOLLOWED_AGAIN_NS = CONTROLLER_ANSWERS_S * 10**9 // 3
-_SWITCHES_PER_TURN, _ENTRIES_PER_TURN, _ASKED_PER_TURN = 16, 256, 64
+_SWITCHES_PER_TURN, _ENTRIES_PER_TURN, _ASKED_PER_TURN = 16, 256, 128
+# Who comes and goes all the time is not asked for each time.
+_ASKED_OF_PORT = 4
 
 Group = tuple[bytes, bytes]
 """A VLAN (empty: none) and an address."""
@@ -95,7 +98,9 @@ class Multicast:
         # A heap of when to look whether a membership is over, and of each the earliest such time.
         self._ends: list[tuple[int, Group, PortId]] = []
         self._look_at: dict[tuple[Group, PortId], int] = {}
-        self._questions: list[_Question] = []  # A heap.
+        # A heap, and how many there are by port and time to answer.
+        self._questions: list[_Question] = []
+        self._n_asked: Counter[tuple[PortId, int]] = Counter()
         self._ask_at_ns = 0
         self._followed_again_ns: dict[int, int] = {}
         self._dirty: dict[Group, None] = {}
@@ -221,19 +226,29 @@ class Multicast:
     def _ask(self, port_id: PortId, within_s: int) -> None:
         """Ask at a port, twice: a question or its answer may be lost (RFC 3376 section 8.1)."""
         for at_ns in (self._now_ns, self._now_ns + within_s * 10**9):
-            heappush(self._questions, _Question(at_ns, port_id, within_s))
+            self._ask_at(_Question(at_ns, port_id, within_s))
+
+    def _ask_at(self, question: _Question) -> None:
+        if self._n_asked[question[1:]] < _ASKED_OF_PORT:
+            self._n_asked[question[1:]] += 1
+            heappush(self._questions, question)
 
     def _put_questions(self) -> None:
-        for _ in range(_ASKED_PER_TURN):
-            if not self._questions or self._questions[0].at_ns > self._now_ns:
-                return
-            _, port_id, within_s = heappop(self._questions)
+        left = _ASKED_PER_TURN
+        while left > 0 and self._questions and self._questions[0].at_ns <= self._now_ns:
+            question = heappop(self._questions)
+            self._n_asked[question[1:]] -= 1
+            if not self._n_asked[question[1:]]:
+                del self._n_asked[question[1:]]
+            _, port_id, within_s = question
             port = self._fabric.port(port_id)
+            left -= 1
             for vlan in self._vlans if port is not None else ():
                 tags = self._fabric.tags_at(port_id, tag(vlan))
                 if port is not None and tags is not None:
                     for is_ipv6 in (False, True):
                         self._emit(GroupQuery(port_id, is_ipv6, within_s, port.mac, tags))
+                    left -= 2
 
     # Where it goes
 
@@ -292,7 +307,7 @@ class Multicast:
         if now_ns >= self._ask_at_ns:
             self._ask_at_ns = now_ns + QUERY_EVERY_NS
             for port_id in self._fabric.edge_places(now_ns):
-                heappush(self._questions, _Question(now_ns, port_id, ANSWER_WITHIN_S))
+                self._ask_at(_Question(now_ns, port_id, ANSWER_WITHIN_S))
         due = [one for one, again_ns in self._followed_again_ns.items() if again_ns <= now_ns]
         for switch in due[:_SWITCHES_PER_TURN]:
             self._followed_again_ns[switch] = now_ns + _FOLLOWED_AGAIN_NS
