@@ -282,7 +282,6 @@ class Engine:
         self._fabric.disconnect(switch, now_ns)
         self._tables.disconnect(switch)
         self._audits.disconnect(switch)
-        self._broadcast.disconnect()
         self.estimation.forget_switch(switch)
         self._connections.switch_down(switch, now_ns)
         self._relearning.disconnected(switch)

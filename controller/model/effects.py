@@ -91,11 +91,11 @@ class AddressProbe:
 
 @dataclass(frozen=True, slots=True)
 class GroupQuery:
-    """Ask the hosts behind a port for their multicast groups of IPv4 or IPv6, to be answered within
-    so many seconds. `asker_mac` is no host's address."""
+    """Ask the hosts behind a port who is in a multicast group, or for all groups if it is zero (of
+    4 or 16 bytes), to be answered within so many seconds. `asker_mac` is no host's address."""
 
     port: PortId
-    is_ipv6: bool
+    group: bytes
     within_s: int
     asker_mac: bytes
     tags: bytes = b""

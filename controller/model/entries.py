@@ -143,14 +143,14 @@ class FloodTo:
 
 @dataclass(frozen=True, slots=True)
 class GroupsFollowed:
-    """For a few seconds, each GroupTo and GroupMessages is in force in a VLAN (empty: none).
-    Without it, all of that is flooded."""
+    """For a few seconds, each GroupTo and GroupMessages is in force, in all VLANs or, if it is
+    `untagged`, in none only. Without it, all of that is flooded."""
 
-    vlan: bytes
+    untagged: bool
 
     @property
     def key(self) -> EntryKey:
-        return EntryKey("groups-followed", (self.vlan,))
+        return EntryKey("groups-followed", ())
 
 
 @dataclass(frozen=True, slots=True)

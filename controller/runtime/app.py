@@ -364,9 +364,8 @@ class Weir(RyuApp):
                     self._transmit(port_id, frame)
                 case effects.AddressProbe(port_id, mac, address, asker_mac, tags):
                     self._transmit(port_id, neighbours.probe(mac, address, asker_mac, tags))
-                case effects.GroupQuery(port_id, is_ipv6, within_s, asker_mac, tags):
-                    question = groups.query(asker_mac, tags, within_s, is_ipv6=is_ipv6)
-                    self._transmit(port_id, question)
+                case effects.GroupQuery(port_id, group, within_s, asker_mac, tags):
+                    self._transmit(port_id, groups.query(asker_mac, group, within_s, tags))
                 case _:
                     target = self._sessions.get(effect.switch)
                     if target is not None:

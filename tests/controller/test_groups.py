@@ -119,22 +119,24 @@ class TestRouters:
         assert parsed is not None
         assert parsed.kind is GroupKind.ROUTING
 
-    @pytest.mark.parametrize("is_ipv6", [False, True])
-    def test_what_the_controller_asks_is_such_a_question(self, is_ipv6: bool) -> None:
+    @pytest.mark.parametrize("group", [bytes(4), GROUP, bytes(16), GROUP6])
+    def test_what_the_controller_asks_is_such_a_question(self, group: bytes) -> None:
         """The kernel's answers to it are in tests/system/test_group_members.py."""
         for tags in (b"", TAG):
-            frame = groups.query(HOST.mac, tags, 10, is_ipv6=is_ipv6)
+            frame = groups.query(HOST.mac, group, 10, tags)
             parsed = groups.parse(frame)
             assert parsed is not None
             assert parsed.kind is GroupKind.QUERY
             packet = frame[14 + len(tags) :]
-            if is_ipv6:
-                assert packet[24:40] == bytes.fromhex("ff02" + "00" * 13 + "01")
-                assert packet[52:54] == (10_000).to_bytes(2, "big")
-            else:
+            if len(group) == 4:
                 assert internet_checksum(packet[:24]) == 0
-                assert packet[16:20] == bytes((224, 0, 0, 1))
+                assert frame[:3] == b"\x01\x00\x5e"
+                assert packet[16:20] == (group if any(group) else bytes((224, 0, 0, 1)))
                 assert packet[25] == 100
+            else:
+                assert frame[:6] == b"\x33\x33" + packet[36:40]
+                assert packet[24:26] == (group[:2] if any(group) else b"\xff\x02")
+                assert packet[52:54] == (10_000).to_bytes(2, "big")
 
 
 class TestMalformed:
@@ -170,7 +172,7 @@ class TestMalformed:
             [
                 report(record(4, GROUP, FIRST), record(3, OTHER)),
                 report6(record(4, GROUP6), record(3, OTHER6)),
-                groups.query(HOST.mac, TAG, 10, is_ipv6=True),
+                groups.query(HOST.mac, GROUP6, 10, TAG),
                 igmp(struct.pack("!BBH4s", 0x16, 0, 0, GROUP), GROUP),
             ]
         ),

@@ -92,7 +92,7 @@ entries: st.SearchStrategy[Entry] = st.one_of(
     st.builds(FloodFrom, st.integers(1, 0xFFFF), st.booleans()),
     st.builds(FloodFrom, st.integers(1, 0xFFFF), st.just(True), u16),
     st.builds(FloodTo, st.none() | vlans, several_ports, several_ports),
-    st.builds(GroupsFollowed, vlans),
+    st.builds(GroupsFollowed, st.booleans()),
     st.builds(GroupMessages, st.integers(1, 0xFFFF)),
     st.builds(GroupTo, vlans, addresses, several_ports, several_ports),
     st.builds(VlanFilter),

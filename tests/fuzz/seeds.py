@@ -70,7 +70,7 @@ def messages(a: Host, b: Host) -> list[bytes]:
         *(
             copy(frame, table=pipeline.Table.FLOOD, cookie=_SAID_OF_GROUPS)
             for frame in (
-                *(groups.query(a.mac, b"", 10, is_ipv6=six) for six in (False, True)),
+                *(groups.query(a.mac, group, 10, b"") for group in (bytes(4), GROUP6)),
                 report(record(4, GROUP), record(3, OTHER)),
                 report6(record(4, GROUP6)),
             )

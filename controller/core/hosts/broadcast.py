@@ -165,11 +165,6 @@ class Broadcast:
             self._waits, self._joins_at_ns = True, None
         self._follow(self._tree & former if self._waits else self._tree, now_ns)
 
-    def disconnect(self) -> None:
-        """The channel of a switch is lost."""
-        if self.multicast is not None:
-            self.multicast.disconnect()
-
     def go_on(self, now_ns: int) -> None:
         """Tell a few more switches of their ports, and of some groups."""
         self._tell_some()

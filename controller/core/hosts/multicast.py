@@ -6,7 +6,7 @@ one's report keeps its own back. The controller asks, too, whether or not there 
 
 Nobody is left out by what is not known. A port gets everything while it is not yet known what its
 hosts want, if a router is there, if its hosts want more than is remembered, and if its switch has
-no meters or no channel to the controller. So does every port while the controller is away
+no meters. So does every port while the controller, or the channel of any switch, is away
 (`GroupsFollowed`). Groups of the link itself (224.0.0.0/24, ff02::/16), which some hosts do not
 report, always go to all ports, and so do those that nobody has ever joined.
 """
@@ -34,8 +34,10 @@ MEMBER_FOR_NS = 2 * QUERY_EVERY_NS + ANSWER_WITHIN_S * 10**9
 ROUTER_FOR_NS = 3 * QUERY_EVERY_NS
 # Who has left counts until others at the port, asked twice, had time to say that they have not.
 LEAVES_WITHIN_NS, _LEFT_ANSWER_WITHIN_S = 3_500_000_000, 1
-# The same for a port that has come up, with the longer time.
+# The same for a port that has come up, with the longer time. What has been there before may be a
+# router, which does not answer, but asks.
 UNSURE_FOR_NS = 2 * (ANSWER_WITHIN_S + 1) * 10**9
+LONG_UNSURE_FOR_NS = QUERY_EVERY_NS + ANSWER_WITHIN_S * 10**9
 GROUPS_LIMIT, GROUPS_PER_PORT = 1024, 256
 _FOLLOWED_AGAIN_NS = CONTROLLER_ANSWERS_S * 10**9 // 3
 _SWITCHES_PER_TURN, _ENTRIES_PER_TURN, _ASKED_PER_TURN = 16, 256, 128
@@ -60,11 +62,11 @@ class _Switch(NamedTuple):
 
 
 class _Question(NamedTuple):
-    """What is to be asked at a port, and when."""
+    """Who is in a group, or without one what groups there are: to be asked at a port, and when."""
 
     at_ns: int
     port: PortId
-    within_s: int
+    group: Group | None
 
 
 class Multicast:
@@ -87,11 +89,13 @@ class Multicast:
         self._admit = admit
         self._ways_out = ways_out
         self._vlans = frozenset(fabric.vlans.all)
+        self._followed = GroupsFollowed(untagged=not fabric.vlans)
         self._now_ns = 0
         self._switches: dict[int, _Switch] = {}
         self._tree: frozenset[Link] = frozenset()
         # Until when, by port.
         self._members: dict[Group, dict[PortId, int]] = {}
+        self._without: dict[Group, None] = {}  # Groups without members, those for longest first.
         self._n_of_port: dict[PortId, int] = {}
         self._routers: dict[PortId, int] = {}
         self._takes_all: dict[PortId, int] = {}
@@ -100,7 +104,7 @@ class Multicast:
         self._look_at: dict[tuple[Group, PortId], int] = {}
         # A heap, and how many there are by port and time to answer.
         self._questions: list[_Question] = []
-        self._n_asked: Counter[tuple[PortId, int]] = Counter()
+        self._n_asked: Counter[tuple[PortId, Group | None]] = Counter()
         self._ask_at_ns = 0
         self._followed_again_ns: dict[int, int] = {}
         self._dirty: dict[Group, None] = {}
@@ -137,36 +141,32 @@ class Multicast:
             for address, is_member in said.groups:
                 if not _is_of_link(address):
                     self._reported((said.vlan, address), port_id, is_member=is_member)
-            listeners = self._listeners() - {port_id}
+            self._deliver(sorted(self._listeners() - {port_id}), said.frame)
         else:
             if port_id not in self._routers:
-                self._routers[port_id] = 0
+                self._ask_at_ns = 0  # It has not heard who is where.
                 self._renew()
             self._routers[port_id] = now_ns + ROUTER_FOR_NS
-            listeners = set(self._fabric.edge_places(now_ns)) - {port_id}
-        if listeners and self._admit(port_id, now_ns):
-            self._deliver(sorted(listeners), said.frame)
+            if self._admit(port_id, now_ns):
+                places = self._fabric.edge_places(now_ns)
+                self._deliver((one for one in places if one != port_id), said.frame)
         self._go_on()
 
     def host_moved(self, port_id: PortId, now_ns: int) -> None:
         """A host is at this port now. What it wants it does not say by itself."""
         self._now_ns = now_ns
-        self._find_out(port_id)
+        self._find_out(port_id, UNSURE_FOR_NS)
 
     def _listeners(self) -> set[PortId]:
-        """The ports that need the reports of others: those of routers, and those where routers are
-        not known."""
-        deaf = (
+        """The ports that need the reports of others: those of routers, and those where nobody would
+        know of any."""
+        unheard = (
             PortId(switch, port)
             for switch, known in self._switches.items()
-            if self._is_deaf(switch)
+            if not known.metered
             for port in known.edges
         )
-        return {*map(self._fabric.place, self._routers), *deaf}
-
-    def _is_deaf(self, switch: int) -> bool:
-        """Whether nothing is heard of what the hosts of a switch say."""
-        return not self._switches[switch].metered or not self._tables.connected(switch)
+        return {*map(self._fabric.place, self._routers), *unheard}
 
     def _reported(self, group: Group, port_id: PortId, *, is_member: bool) -> None:
         members = self._members.get(group, {})
@@ -175,7 +175,7 @@ class Multicast:
             if until_ns < members.get(port_id, 0):
                 members[port_id] = until_ns
                 if self._look(group, port_id, until_ns):
-                    self._ask(port_id, _LEFT_ANSWER_WITHIN_S)
+                    self._ask(port_id, group)
             return
         if port_id not in members:
             if self._n_of_port.get(port_id, 0) >= GROUPS_PER_PORT:
@@ -183,8 +183,10 @@ class Multicast:
                 return
             if group not in self._members:
                 if not self._has_room():
-                    return  # It goes to all ports.
+                    self._give_all(port_id, MEMBER_FOR_NS)
+                    return
                 self._members[group] = members
+            self._without.pop(group, None)
             self._n_of_port[port_id] = self._n_of_port.get(port_id, 0) + 1
             self._dirty[group] = None
         members[port_id] = self._now_ns + MEMBER_FOR_NS
@@ -204,11 +206,12 @@ class Multicast:
         """Whether one more group can be remembered, if need be instead of one without members."""
         if len(self._members) < GROUPS_LIMIT:
             return True
-        without = next((group for group, members in self._members.items() if not members), None)
-        if without is not None:
-            del self._members[without]
-            self._dirty[without] = None
-        return without is not None
+        if not self._without:
+            return False
+        group = next(iter(self._without))
+        del self._without[group], self._members[group]
+        self._dirty[group] = None
+        return True
 
     def _give_all(self, port_id: PortId, for_ns: int) -> None:
         if port_id not in self._takes_all:
@@ -218,15 +221,15 @@ class Multicast:
 
     # What is asked
 
-    def _find_out(self, port_id: PortId) -> None:
+    def _find_out(self, port_id: PortId, unsure_ns: int) -> None:
         """Ask what the hosts at a port want; meanwhile they get everything."""
-        self._give_all(port_id, UNSURE_FOR_NS)
-        self._ask(port_id, ANSWER_WITHIN_S)
+        self._give_all(port_id, unsure_ns)
+        self._ask(port_id, None)
 
-    def _ask(self, port_id: PortId, within_s: int) -> None:
+    def _ask(self, port_id: PortId, group: Group | None) -> None:
         """Ask at a port, twice: a question or its answer may be lost (RFC 3376 section 8.1)."""
-        for at_ns in (self._now_ns, self._now_ns + within_s * 10**9):
-            self._ask_at(_Question(at_ns, port_id, within_s))
+        for at_ns in (self._now_ns, self._now_ns + _within_s(group) * 10**9):
+            self._ask_at(_Question(at_ns, port_id, group))
 
     def _ask_at(self, question: _Question) -> None:
         if self._n_asked[question[1:]] < _ASKED_OF_PORT:
@@ -240,15 +243,22 @@ class Multicast:
             self._n_asked[question[1:]] -= 1
             if not self._n_asked[question[1:]]:
                 del self._n_asked[question[1:]]
-            _, port_id, within_s = question
-            port = self._fabric.port(port_id)
             left -= 1
-            for vlan in self._vlans if port is not None else ():
-                tags = self._fabric.tags_at(port_id, tag(vlan))
-                if port is not None and tags is not None:
-                    for is_ipv6 in (False, True):
-                        self._emit(GroupQuery(port_id, is_ipv6, within_s, port.mac, tags))
-                    left -= 2
+            _, port_id, group = question
+            for vlan, address in self._all_of(port_id) if group is None else [group]:
+                self._query(port_id, vlan, address, _within_s(group))
+                left -= 1
+
+    def _all_of(self, port_id: PortId) -> Iterable[Group]:
+        """What stands for all groups in the VLANs of a port."""
+        membership = self._fabric.membership(port_id)
+        vlans = membership.all if membership is not None else (b"",)
+        return [(vlan, address) for vlan in vlans for address in (bytes(4), bytes(16))]
+
+    def _query(self, port_id: PortId, vlan: bytes, address: bytes, within_s: int) -> None:
+        port, tags = self._fabric.port(port_id), self._fabric.tags_at(port_id, tag(vlan))
+        if port is not None and tags is not None:
+            self._emit(GroupQuery(port_id, address, within_s, port.mac, tags))
 
     # Where it goes
 
@@ -258,8 +268,9 @@ class Multicast:
         """From now on a switch floods to these links of the tree and ports for hosts."""
         former = self._switches.get(switch)
         self._switches[switch] = _Switch(frozenset(links), frozenset(edges), metered)
+        unsure_ns = UNSURE_FOR_NS if former else LONG_UNSURE_FOR_NS
         for port in sorted(set(edges) - (former.edges if former else frozenset())):
-            self._find_out(PortId(switch, port))
+            self._find_out(PortId(switch, port), unsure_ns)
         self._renew()
 
     def follow_tree(self, tree: frozenset[Link]) -> None:
@@ -275,11 +286,7 @@ class Multicast:
         self._followed_again_ns[switch] = 0
         known = self._switches.get(switch)
         for port in sorted(known.edges) if known else ():
-            self._find_out(PortId(switch, port))
-        self._renew()
-
-    def disconnect(self) -> None:
-        """The channel of a switch is lost."""
+            self._find_out(PortId(switch, port), LONG_UNSURE_FOR_NS)
         self._renew()
 
     def forget_switch(self, switch: int) -> None:
@@ -307,14 +314,20 @@ class Multicast:
         if now_ns >= self._ask_at_ns:
             self._ask_at_ns = now_ns + QUERY_EVERY_NS
             for port_id in self._fabric.edge_places(now_ns):
-                self._ask_at(_Question(now_ns, port_id, ANSWER_WITHIN_S))
-        due = [one for one, again_ns in self._followed_again_ns.items() if again_ns <= now_ns]
-        for switch in due[:_SWITCHES_PER_TURN]:
-            self._followed_again_ns[switch] = now_ns + _FOLLOWED_AGAIN_NS
-            if self._tables.connected(switch):
-                for vlan in self._vlans:
-                    self._emit(Install(switch, GroupsFollowed(vlan)))
+                self._ask_at(_Question(now_ns, port_id, None))
+        if all(self._tables.connected(one) for one, at in self._switches.items() if at.edges):
+            self._follow_groups()
         self.go_on(now_ns)
+
+    def _follow_groups(self) -> None:
+        """Have some switches go on with it for a while."""
+        again_ns = self._followed_again_ns
+        for switch in [one for one in again_ns if again_ns[one] <= self._now_ns][
+            :_SWITCHES_PER_TURN
+        ]:
+            again_ns[switch] = self._now_ns + _FOLLOWED_AGAIN_NS
+            if self._tables.connected(switch):
+                self._emit(Install(switch, self._followed))
 
     def _end_memberships(self) -> None:
         while self._ends and self._ends[0][0] <= self._now_ns:
@@ -325,8 +338,12 @@ class Multicast:
             until_ns = self._members[group][port_id]
             if until_ns <= self._now_ns:
                 self._drop(group, port_id)
-            else:
-                self._look(group, port_id, until_ns)
+                continue
+            if until_ns <= self._now_ns + LEAVES_WITHIN_NS:
+                # Others may have left since it was asked who is there.
+                until_ns = self._members[group][port_id] = self._now_ns + LEAVES_WITHIN_NS
+                self._ask(port_id, group)
+            self._look(group, port_id, until_ns)
 
     def go_on(self, now_ns: int) -> None:
         """Ask a few more questions, and tell the switches of some groups that go other ways now."""
@@ -348,6 +365,8 @@ class Multicast:
     def _drop(self, group: Group, port_id: PortId) -> None:
         """A port has no member any more. A group without any goes to routers."""
         del self._members[group][port_id]
+        if not self._members[group]:
+            self._without[group] = None
         self._look_at.pop((group, port_id), None)
         self._n_of_port[port_id] -= 1
         if not self._n_of_port[port_id]:
@@ -367,7 +386,7 @@ class Multicast:
             if known is not None and port_id.port in known.edges:
                 edges.setdefault(port_id.switch, set()).add(port_id.port)
         for switch, known in self._switches.items():
-            if known.edges and self._is_deaf(switch):
+            if known.edges and not known.metered:
                 edges[switch] = set(known.edges)
         links = links_towards(self._tree, edges.keys())
         for switch, known in self._switches.items():
@@ -404,6 +423,11 @@ def links_towards(tree: Iterable[Link], wanted: Collection[int]) -> dict[int, se
             if below[root] - below[switch]:
                 found.setdefault(switch, set()).add(port)
     return found
+
+
+def _within_s(group: Group | None) -> int:
+    """How long hosts may take to answer a question."""
+    return ANSWER_WITHIN_S if group is None else _LEFT_ANSWER_WITHIN_S
 
 
 def _is_of_link(address: bytes) -> bool:

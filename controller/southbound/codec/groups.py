@@ -31,7 +31,6 @@ _MAX_IPV6_HEADERS = 8
 _ROUTER_ALERT_V4 = bytes((0x94, 4, 0, 0))
 _ROUTER_ALERT_V6 = bytes((PROTO_ICMPV6, 0, 5, 2, 0, 0, 1, 0))
 _ALL_HOSTS, _ALL_NODES = bytes((224, 0, 0, 1)), bytes.fromhex("ff02" + "00" * 13 + "01")
-_ALL_HOSTS_MAC, _ALL_NODES_MAC = bytes.fromhex("01005e000001"), bytes.fromhex("333300000001")
 _ROBUSTNESS, _QUERY_EVERY_S = 2, 125
 
 
@@ -60,27 +59,31 @@ def parse(frame: bytes) -> GroupMessage | None:
     return GroupMessage(*found, outer_vlan_of(tags), frame) if found else None
 
 
-def query(mac: bytes, tags: bytes, within_s: int, *, is_ipv6: bool) -> bytes:
-    """Ask for all groups, to be answered within 12 seconds at most.
+def query(mac: bytes, group: bytes, within_s: int, tags: bytes) -> bytes:
+    """Ask who is in a group, or for all groups if it is zero (4 or 16 bytes), to be answered within
+    12 seconds at most.
 
     The sender is no router, so it has no address, and over IPv6 a high one: it does not win an
     election of who asks (RFC 4541 section 2.1.1, RFC 3810 section 7.6.2).
     """
-    tail = bytes(16 if is_ipv6 else 4) + struct.pack("!BBH", _ROBUSTNESS, _QUERY_EVERY_S, 0)
-    if not is_ipv6:
+    is_general = not any(group)
+    tail = group + struct.pack("!BBH", _ROBUSTNESS, _QUERY_EVERY_S, 0)
+    if len(group) == 4:
+        dst = _ALL_HOSTS if is_general else group
         body = struct.pack("!BBH", _IGMP_QUERY, within_s * 10, 0) + tail
         body = body[:2] + internet_checksum(body).to_bytes(2, "big") + body[4:]
         size = _IPV4.size + len(_ROUTER_ALERT_V4) + len(body)
-        head = _IPV4.pack(0x46, 0xC0, size, 0, 0, 1, PROTO_IGMP, 0, bytes(4), _ALL_HOSTS)
+        head = _IPV4.pack(0x46, 0xC0, size, 0, 0, 1, PROTO_IGMP, 0, bytes(4), dst)
         head += _ROUTER_ALERT_V4
         head = head[:10] + internet_checksum(head).to_bytes(2, "big") + head[12:]
-        return _ALL_HOSTS_MAC + mac + tags + ETH_IPV4.to_bytes(2, "big") + head + body
-    src = bytes.fromhex("fe80" + "00" * 6 + "ffff") + mac
+        dst_mac = b"\x01\x00\x5e" + bytes((dst[1] & 0x7F, *dst[2:]))
+        return dst_mac + mac + tags + ETH_IPV4.to_bytes(2, "big") + head + body
+    src, dst = bytes.fromhex("fe80" + "00" * 6 + "ffff") + mac, _ALL_NODES if is_general else group
     body = struct.pack("!BBHHH", MLD_QUERY, 0, 0, within_s * 1000, 0) + tail
-    checksum = ipv6_checksum(src, _ALL_NODES, PROTO_ICMPV6, body)
+    checksum = ipv6_checksum(src, dst, PROTO_ICMPV6, body)
     body = _ROUTER_ALERT_V6 + body[:2] + checksum.to_bytes(2, "big") + body[4:]
-    head = _IPV6.pack(6 << 28, len(body), _HOP_BY_HOP, 1, src, _ALL_NODES)
-    return _ALL_NODES_MAC + mac + tags + ETH_IPV6.to_bytes(2, "big") + head + body
+    head = _IPV6.pack(6 << 28, len(body), _HOP_BY_HOP, 1, src, dst)
+    return b"\x33\x33" + dst[-4:] + mac + tags + ETH_IPV6.to_bytes(2, "big") + head + body
 
 
 def _ipv4(frame: bytes, at: int) -> _Packet | None:

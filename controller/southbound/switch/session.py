@@ -327,7 +327,8 @@ class Session:
                 return [FrameFlooded(in_port, other.src_mac)]
             if pipeline.kind_of(message.cookie) == pipeline.Kind.GROUP_MESSAGES:
                 about = groups.parse(message.data)
-                return [GroupMessageReceived(in_port, other.src_mac, about)] if about else []
+                if about is not None:
+                    return [GroupMessageReceived(in_port, other.src_mac, about)]
             return [FrameMissed(in_port, other.src_mac, other.dst_mac, message.data)]
         match packet_in.parse(message.data):
             case packet_in.TcpSegment() as segment:

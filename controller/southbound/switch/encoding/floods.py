@@ -28,6 +28,7 @@ from controller.southbound.codec.match import (
     IPV6_DST,
     METADATA,
     NXM_IN_PORT,
+    VLAN_VID,
     WHOLE_PACKET,
     Match,
     exact,
@@ -121,7 +122,7 @@ def _decode_flood_to(found: Found) -> FloodTo:
 
 
 def _encode_groups_followed(entry: GroupsFollowed) -> FlowEntries:
-    vlan = in_vlan(entry.vlan)
+    vlan = in_vlan(b"") if entry.untagged else ()
     return tuple(
         FlowEntry(
             *(Table.FORWARD, _TO_A_GROUP, cookie_of(Kind.GROUPS_FOLLOWED)),
@@ -135,7 +136,7 @@ def _encode_groups_followed(entry: GroupsFollowed) -> FlowEntries:
 
 
 def _decode_groups_followed(found: Found) -> GroupsFollowed:
-    return GroupsFollowed(vlan_in(found.values))
+    return GroupsFollowed(untagged=VLAN_VID in found.values)
 
 
 def _encode_group_messages(entry: GroupMessages) -> FlowEntries:
