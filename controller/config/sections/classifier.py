@@ -34,7 +34,7 @@ class ClassifierSection(Section):
         default=10**6,
         ge=0,
         description=(
-            "dormant connections, 0.6 kB each, before those that are dormant for longest are "
+            "dormant connections, 0.7 kB each, before those that are dormant for longest are "
             "forgotten"
         ),
     )
