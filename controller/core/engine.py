@@ -104,12 +104,10 @@ class Engine:
             self._fabric,
             self._tables,
             self._out.append,
-            self._resolver.deliver,
-            self._resolver.floods.admit,
-            by_group=settings.multicast_snooping,
+            Multicast(self._fabric, self._tables, self._out.append, self._resolver)
+            if settings.multicast_snooping
+            else None,
         )
-        if self.multicast is not None:
-            self._resolver.moved = self.multicast.host_moved
         self._regulation = Regulation(
             settings.regulator,
             settings.overrides,

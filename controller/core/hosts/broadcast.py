@@ -10,7 +10,7 @@ which answers most of them: it says so to the switches again and again (`Control
 frames to hosts that are not known yet.
 """
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import NamedTuple
 
@@ -51,14 +51,13 @@ class _Edge(NamedTuple):
 
 
 _Edges = dict[int, _Edge]
-_Ways = tuple[tuple[int, ...], tuple[int, ...]]
 
 
 class Broadcast:
     """Keeps the switches' entries for frames to groups. Effects go to `emit`.
 
     A switch without meters does not flood what hosts send: the controller does. `multicast` knows
-    the members of groups, if what is sent to one is to go `by_group`.
+    the members of groups, if what is sent to one goes to them only.
     """
 
     def __init__(
@@ -66,14 +65,9 @@ class Broadcast:
         fabric: Fabric,
         tables: Tables,
         emit: Callable[[Effect], None],
-        deliver: Callable[[Iterable[PortId], bytes], None],
-        admit: Callable[[PortId, int], bool],
-        *,
-        by_group: bool = False,
+        multicast: Multicast | None,
     ) -> None:
-        self.multicast = (
-            Multicast(fabric, tables, emit, deliver, admit, self._ways_out) if by_group else None
-        )
+        self.multicast = multicast
         self._fabric = fabric
         self._tables = tables
         self._emit = emit
@@ -207,6 +201,7 @@ class Broadcast:
 
     def _install(self, switch: int, links: set[int], edges: _Edges) -> None:
         fabric, is_metered = self._fabric, switch in self._metered
+        vlans_of = {port: edge.vlans for port, edge in edges.items()}
         wanted: list[Entry] = [FloodFrom(port, of_hosts=False) for port in sorted(links)]
         if is_metered:
             # Frames to a group count as having entered by one port of a bond; others do not.
@@ -217,7 +212,7 @@ class Broadcast:
             if self.multicast is not None:
                 wanted += (GroupMessages(port) for port, _ in sources)
         for vlan in fabric.vlans.all if fabric.vlans else [None]:
-            wanted.append(FloodTo(vlan, *self._ways(vlan, links, edges)))
+            wanted.append(FloodTo(vlan, *fabric.vlans.ways_out(vlan, links, vlans_of)))
         keys = {entry.key for entry in wanted}
         for key in self._keys.get(switch, set()) - keys:
             self._tables.remove(switch, key)
@@ -226,23 +221,7 @@ class Broadcast:
         self._keys[switch] = keys
         self._told[switch] = links, edges, is_metered
         if self.multicast is not None:
-            self.multicast.follow(switch, links, edges.keys(), metered=is_metered)
-
-    def _ways_out(
-        self, vlan: bytes, switch: int, links: Collection[int], ports: Collection[int]
-    ) -> _Ways:
-        """The ports for a VLAN among some of those that a switch floods to."""
-        _, edges, _ = self._told[switch]
-        return self._ways(vlan, links, {port: edges[port] for port in ports})
-
-    def _ways(self, vlan: bytes | None, links: Collection[int], edges: _Edges) -> _Ways:
-        """The ports for a VLAN, with its tag and without, among links and ports for hosts."""
-        tagged, untagged, tags = set(links), set[int](), tag(vlan or b"")
-        for port, edge in edges.items():
-            form = self._fabric.vlans.on_wire(edge.vlans, tags)
-            if form is not None:
-                (untagged if vlan and not form else tagged).add(port)
-        return tuple(sorted(tagged)), tuple(sorted(untagged))
+            self.multicast.follow(switch, links, vlans_of, metered=is_metered)
 
     def _fits(self, switch: int, entry: FloodTo) -> bool:
         """Whether what a switch holds floods no port with what it does not carry."""

@@ -18,8 +18,10 @@ from itertools import islice
 from typing import NamedTuple
 
 from controller.core.desired.tables import Tables
+from controller.core.hosts.resolution import Resolver
 from controller.core.topology.fabric import Fabric
 from controller.core.topology.links import Link
+from controller.core.topology.vlans import Membership
 from controller.model.effects import Effect, GoOn, GroupQuery, Install
 from controller.model.entries import CONTROLLER_ANSWERS_S, GroupsFollowed, GroupTo
 from controller.model.packet_ins import GroupKind, GroupMessage
@@ -47,17 +49,14 @@ _ASKED_OF_PORT = 4
 Group = tuple[bytes, bytes]
 """A VLAN (empty: none) and an address."""
 
-_Ways = tuple[tuple[int, ...], tuple[int, ...]]
-# Of a switch the ports for a VLAN, with tags and without, among these links and ports for hosts.
-_WaysOut = Callable[[bytes, int, Collection[int], Collection[int]], _Ways]
-
 
 class _Switch(NamedTuple):
-    """Links of the tree and ports for hosts. If it is not `metered`, what its hosts say comes as
-    frames that the switch does not flood, and is not read."""
+    """Links of the tree, and ports for hosts with their VLANs where a rule names them. If it is not
+    `metered`, what its hosts say comes as frames that the switch does not flood, and is not read.
+    """
 
     links: frozenset[int]
-    edges: frozenset[int]
+    edges: Mapping[int, Membership | None]
     metered: bool
 
 
@@ -70,24 +69,20 @@ class _Question(NamedTuple):
 
 
 class Multicast:
-    """Keeps the entries of groups. Effects go to `emit`; `deliver` sends a frame out of ports;
-    `admit` tells whether one more frame of a port may be sent on to many."""
+    """Keeps the entries of groups. Effects go to `emit`; `resolver` sends on what is said."""
 
     def __init__(
         self,
         fabric: Fabric,
         tables: Tables,
         emit: Callable[[Effect], None],
-        deliver: Callable[[Iterable[PortId], bytes], None],
-        admit: Callable[[PortId, int], bool],
-        ways_out: _WaysOut,
+        resolver: Resolver,
     ) -> None:
         self._fabric = fabric
         self._tables = tables
         self._emit = emit
-        self._deliver = deliver
-        self._admit = admit
-        self._ways_out = ways_out
+        self._resolver = resolver
+        resolver.moved = self._host_moved
         self._vlans = frozenset(fabric.vlans.all)
         self._followed = GroupsFollowed(untagged=not fabric.vlans)
         self._now_ns = 0
@@ -102,7 +97,7 @@ class Multicast:
         # A heap of when to look whether a membership is over, and of each the earliest such time.
         self._ends: list[tuple[int, Group, PortId]] = []
         self._look_at: dict[tuple[Group, PortId], int] = {}
-        # A heap, and how many there are by port and time to answer.
+        # A heap, and how many of them there are at each port about each group.
         self._questions: list[_Question] = []
         self._n_asked: Counter[tuple[PortId, Group | None]] = Counter()
         self._ask_at_ns = 0
@@ -141,18 +136,16 @@ class Multicast:
             for address, is_member in said.groups:
                 if not _is_of_link(address):
                     self._reported((said.vlan, address), port_id, is_member=is_member)
-            self._deliver(sorted(self._listeners() - {port_id}), said.frame)
+            self._resolver.deliver(sorted(self._listeners() - {port_id}), said.frame)
         else:
             if port_id not in self._routers:
                 self._ask_at_ns = 0  # It has not heard who is where.
                 self._renew()
             self._routers[port_id] = now_ns + ROUTER_FOR_NS
-            if self._admit(port_id, now_ns):
-                places = self._fabric.edge_places(now_ns)
-                self._deliver((one for one in places if one != port_id), said.frame)
+            self._resolver.flood(port_id, said.frame, now_ns)
         self._go_on()
 
-    def host_moved(self, port_id: PortId, now_ns: int) -> None:
+    def _host_moved(self, port_id: PortId, now_ns: int) -> None:
         """A host is at this port now. What it wants it does not say by itself."""
         self._now_ns = now_ns
         self._find_out(port_id, UNSURE_FOR_NS)
@@ -229,9 +222,9 @@ class Multicast:
     def _ask(self, port_id: PortId, group: Group | None) -> None:
         """Ask at a port, twice: a question or its answer may be lost (RFC 3376 section 8.1)."""
         for at_ns in (self._now_ns, self._now_ns + _within_s(group) * 10**9):
-            self._ask_at(_Question(at_ns, port_id, group))
+            self._plan(_Question(at_ns, port_id, group))
 
-    def _ask_at(self, question: _Question) -> None:
+    def _plan(self, question: _Question) -> None:
         if self._n_asked[question[1:]] < _ASKED_OF_PORT:
             self._n_asked[question[1:]] += 1
             heappush(self._questions, question)
@@ -263,14 +256,20 @@ class Multicast:
     # Where it goes
 
     def follow(
-        self, switch: int, links: Collection[int], edges: Collection[int], *, metered: bool
+        self,
+        switch: int,
+        links: Iterable[int],
+        edges: Mapping[int, Membership | None],
+        *,
+        metered: bool,
     ) -> None:
         """From now on a switch floods to these links of the tree and ports for hosts."""
         former = self._switches.get(switch)
-        self._switches[switch] = _Switch(frozenset(links), frozenset(edges), metered)
+        self._switches[switch] = _Switch(frozenset(links), edges, metered)
         unsure_ns = UNSURE_FOR_NS if former else LONG_UNSURE_FOR_NS
-        for port in sorted(set(edges) - (former.edges if former else frozenset())):
-            self._find_out(PortId(switch, port), unsure_ns)
+        for port in sorted(edges):
+            if former is None or port not in former.edges:
+                self._find_out(PortId(switch, port), unsure_ns)
         self._renew()
 
     def follow_tree(self, tree: frozenset[Link]) -> None:
@@ -314,7 +313,7 @@ class Multicast:
         if now_ns >= self._ask_at_ns:
             self._ask_at_ns = now_ns + QUERY_EVERY_NS
             for port_id in self._fabric.edge_places(now_ns):
-                self._ask_at(_Question(now_ns, port_id, None))
+                self._plan(_Question(now_ns, port_id, None))
         if all(self._tables.connected(one) for one, at in self._switches.items() if at.edges):
             self._follow_groups()
         self.go_on(now_ns)
@@ -322,9 +321,8 @@ class Multicast:
     def _follow_groups(self) -> None:
         """Have some switches go on with it for a while."""
         again_ns = self._followed_again_ns
-        for switch in [one for one in again_ns if again_ns[one] <= self._now_ns][
-            :_SWITCHES_PER_TURN
-        ]:
+        due = [switch for switch, at_ns in again_ns.items() if at_ns <= self._now_ns]
+        for switch in due[:_SWITCHES_PER_TURN]:
             again_ns[switch] = self._now_ns + _FOLLOWED_AGAIN_NS
             if self._tables.connected(switch):
                 self._emit(Install(switch, self._followed))
@@ -390,9 +388,9 @@ class Multicast:
                 edges[switch] = set(known.edges)
         links = links_towards(self._tree, edges.keys())
         for switch, known in self._switches.items():
-            ways = self._ways_out(
-                vlan, switch, links.get(switch, set()) & known.links, edges.get(switch, set())
-            )
+            to_hosts = {port: known.edges[port] for port in edges.get(switch, ())}
+            to_switches = known.links.intersection(links.get(switch, ()))
+            ways = self._fabric.vlans.ways_out(vlan, to_switches, to_hosts)
             self._tables.put(switch, GroupTo(vlan, address, *ways))
 
 

@@ -127,7 +127,7 @@ class Resolver:
             return  # Switches forward messages to one host; this was a copy.
         owner = fabric.owner(said.target, vlan)
         if owner is None or not said.asks or said.target == said.address:
-            self._flood(port_id, said.frame, now_ns)
+            self.flood(port_id, said.frame, now_ns)
         elif any(said.address):
             if owner.mac != said.mac:
                 tags = fabric.tags_at(port_id, said.tags)
@@ -142,7 +142,7 @@ class Resolver:
             # wants is taken. Only the owner can say that it still has it.
             self.deliver((owner.port,), said.frame)
         else:
-            self._flood(port_id, said.frame, now_ns)
+            self.flood(port_id, said.frame, now_ns)
 
     def frame(
         self, port_id: PortId, src_mac: bytes, dst_mac: bytes, frame: bytes, now_ns: int
@@ -204,11 +204,12 @@ class Resolver:
     def _pass_on(self, source: PortId, dst_mac: bytes, frame: bytes, now_ns: int) -> None:
         host = self._fabric.hosts.get(dst_mac)
         if host is None:
-            self._flood(source, frame, now_ns)
+            self.flood(source, frame, now_ns)
         elif host.port != source:
             self.deliver((host.port,), frame)
 
-    def _flood(self, source: PortId, frame: bytes, now_ns: int) -> None:
+    def flood(self, source: PortId, frame: bytes, now_ns: int) -> None:
+        """Send a frame to all ports for hosts but its own, unless that has sent too many."""
         if not self.floods.admit(source, now_ns):
             if source not in self._flooding:
                 self._flooding.add(source)

@@ -6,12 +6,13 @@ only, which are in no VLAN. Links between switches carry all VLANs, with tags. W
 frame has the tag of its VLAN, whatever it has on the wire of its port.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from controller.core.topology.named_ports import NamedPorts
 from controller.model.values import Port
-from controller.model.vlans import TAG_BYTES, outer_vlan_of
+from controller.model.vlans import TAG_BYTES, outer_vlan_of, tag
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,13 @@ class VlanRule(NamedPorts):
     membership: Membership
 
 
+class Ways(NamedTuple):
+    """Ports that a frame leaves by as it is, and those by which it leaves without its tag."""
+
+    tagged: tuple[int, ...]
+    untagged: tuple[int, ...]
+
+
 class Vlans:
     """The VLANs of all ports, by rules, of which the first that fits a port decides."""
 
@@ -61,6 +69,21 @@ class Vlans:
     def membership(self, switch: int, port: Port) -> Membership | None:
         """The VLANs of a port that a rule names; None if none does."""
         return next((rule.membership for rule in self._rules if rule.fits(switch, port)), None)
+
+    def ways_out(
+        self,
+        vlan: bytes | None,
+        links: Iterable[int],
+        edges: Mapping[int, Membership | None],
+    ) -> Ways:
+        """By which links and ports for hosts a frame in a VLAN leaves (empty: in none; None:
+        whatever VLAN it is in)."""
+        tagged, untagged, tags = set(links), set[int](), tag(vlan or b"")
+        for port, membership in edges.items():
+            form = self.on_wire(membership, tags)
+            if form is not None:
+                (untagged if vlan and not form else tagged).add(port)
+        return Ways(tuple(sorted(tagged)), tuple(sorted(untagged)))
 
     def on_wire(self, membership: Membership | None, tags: bytes) -> bytes | None:
         """The tags that a frame with these has on the wire of a port for hosts, with the VLANs that
