@@ -1,5 +1,6 @@
 """Frames to groups: the tree that they take, and what switches hold of it."""
 
+from collections.abc import Callable
 from itertools import combinations, pairwise
 
 from hypothesis import given
@@ -17,6 +18,7 @@ from controller.model.entries import (
     FloodFrom,
     FloodTo,
     Forward,
+    GroupTo,
     HeldEntry,
 )
 from controller.model.values import Port, PortId
@@ -114,17 +116,20 @@ def ring(*rules: VlanRule, has_meters: bool = True, by_group: bool = False) -> E
     return bench
 
 
-def reaches(bench: EngineBench, port: PortId, in_vlan: bytes | None = None) -> dict[PortId, int]:
-    """How often a frame to a group that enters by a port leaves by the others for hosts."""
+def spread(
+    bench: EngineBench, start: PortId, way: Callable[[int], FloodTo | GroupTo]
+) -> dict[PortId, int]:
+    """How often a frame to a group that enters by a port leaves by the others for hosts, if it
+    takes this `way` at each switch."""
     far = {a: b for link in RING for a, b in (link, link[::-1])}
     found: dict[PortId, int] = {}
-    waiting = [port]
+    waiting = [start]
     for at in waiting:
         assert len(waiting) < 100, "it goes round"
         accepted = {entry.port for entry in bench.entries(at.switch, FloodFrom)}
         if at.port not in accepted:
             continue
-        (out,) = (e for e in bench.entries(at.switch, FloodTo) if e.vlan == in_vlan)
+        out = way(at.switch)
         for number in {*out.tagged, *out.untagged} - {at.port}:
             leaves = PortId(at.switch, number)
             if leaves in far:
@@ -132,6 +137,16 @@ def reaches(bench: EngineBench, port: PortId, in_vlan: bytes | None = None) -> d
             else:
                 found[leaves] = found.get(leaves, 0) + 1
     return found
+
+
+def reaches(bench: EngineBench, port: PortId, in_vlan: bytes | None = None) -> dict[PortId, int]:
+    """The same of what is flooded."""
+
+    def way(switch: int) -> FloodTo:
+        (out,) = (e for e in bench.entries(switch, FloodTo) if e.vlan == in_vlan)
+        return out
+
+    return spread(bench, port, way)
 
 
 def blocked(bench: EngineBench) -> Link:

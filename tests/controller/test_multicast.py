@@ -22,7 +22,6 @@ from controller.core.topology.named_ports import NamedPorts
 from controller.core.topology.vlans import Membership, VlanRule
 from controller.model.effects import Deliver, Effect, GoOn, GroupQuery, Install
 from controller.model.entries import (
-    FloodFrom,
     FloodTo,
     GroupMessages,
     GroupsFollowed,
@@ -33,7 +32,7 @@ from controller.model.packet_ins import GroupKind, GroupMessage
 from controller.model.values import Port, PortId
 from controller.model.vlans import tag, tags_of, vlan_numbered
 from engine_bench import SECOND, EngineBench, make_engine
-from test_broadcast import AT_1, AT_2, AT_3, RING, fabrics, links_of, live, ring, switch_up
+from test_broadcast import AT_1, AT_2, AT_3, RING, fabrics, links_of, live, ring, spread, switch_up
 
 GROUP, GROUP6 = bytes((239, 1, 2, 3)), bytes.fromhex("ff0e") + bytes(13) + b"\x07"
 GROUPS = pytest.mark.parametrize("group", [GROUP, GROUP6])
@@ -86,25 +85,17 @@ def reached(
 ) -> dict[PortId, int]:
     """How often a datagram to a group that enters by a port leaves by the others for hosts, by the
     entries of the switches."""
-    far = {a: b for link in RING for a, b in (link, link[::-1])}
-    found: dict[PortId, int] = {}
-    waiting = [start]
-    for at in waiting:
-        assert len(waiting) < 100, "it goes round"
-        if at.port not in {entry.port for entry in bench.entries(at.switch, FloodFrom)}:
-            continue
-        ways: list[FloodTo | GroupTo] = []
-        if any(not (one.untagged and vlan) for one in bench.entries(at.switch, GroupsFollowed)):
-            wanted = GroupTo(vlan, group, ()).key
-            ways += [one for one in bench.entries(at.switch, GroupTo) if one.key == wanted]
-        ways += [one for one in bench.entries(at.switch, FloodTo) if one.vlan in (None, vlan)]
-        for number in {*ways[0].tagged, *ways[0].untagged} - {at.port}:
-            out = PortId(at.switch, number)
-            if out in far:
-                waiting.append(far[out])
-            else:
-                found[out] = found.get(out, 0) + 1
-    return found
+
+    def way(switch: int) -> FloodTo | GroupTo:
+        wanted = GroupTo(vlan, group, ()).key
+        if any(not (one.untagged and vlan) for one in bench.entries(switch, GroupsFollowed)):
+            for entry in bench.entries(switch, GroupTo):
+                if entry.key == wanted:
+                    return entry
+        (out,) = (one for one in bench.entries(switch, FloodTo) if one.vlan in (None, vlan))
+        return out
+
+    return spread(bench, start, way)
 
 
 def asked(effects: list[Effect], group: bytes | None = None) -> dict[PortId, int]:

@@ -1,7 +1,6 @@
 """Multicast on real Open vSwitches: only who has joined a group gets what is sent to it."""
 
 import itertools
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from controller.southbound.switch.pipeline import Table
 from dummy_ovs import DummyOvs, controlled, wait_for
 from packets import Host, ethernet, ipv4, ipv6
 from test_groups import GROUP, GROUP6, igmp, record, report, report6
-from test_real_switch import CONFIG, World, stock_prefix
+from test_real_switch import CONFIG, TwoSwitchesAndController, stock_prefix
 
 MEMBER, SOURCE, OTHER = Host(1), Host(2), Host(3)
 PORTS = {SOURCE: "p1", MEMBER: "p4", OTHER: "p5"}
@@ -24,26 +23,22 @@ SURE_S = 60
 pytestmark = pytest.mark.slow
 
 
-class Fabric(World):
-    """Two switches. The ports of the member and of the other host come up later: of those that are
-    there when the controller comes it takes longer to know what they want."""
+class Fabric(TwoSwitchesAndController):
+    """The ports of the member and of the other host come up later: of those that are there when the
+    controller comes it takes longer to know what they want."""
 
     config = CONFIG.replace("link_timeout: 2 s", "link_timeout: 2 s, multicast_snooping: true")
     ports = PORTS
 
     def __init__(self, switch: DummyOvs, directory: Path) -> None:
         super().__init__(switch, directory)
-        for name, dpid in (("s1", 1), ("s2", 2)):
-            switch.add_bridge(name, dpid, self.listen)
-        switch.add_link(("s1", "s2"), ("l1", "l2"), 10)
-        switch.add_port("s1", "p1", 1)
         self._marks = itertools.count()
 
     def grow(self) -> None:
-        wait_for(lambda: self.events("link_up"), "the link")
-        wait_for(lambda: self.ways("in_port=1 "), "that the first switch floods")
-        wait_for(lambda: self.switch.flows("s2"), "the second switch")
-        time.sleep(2)
+        self.wait_events("link_up")
+        # To p1 and p2, and to p3.
+        wait_for(lambda: self.ways("output:1,output:2"), "that the first switch floods")
+        wait_for(lambda: self.ways("output:3"), "that the second switch floods")
         self.switch.add_port("s1", "p4", 4)
         self.switch.add_port("s2", "p5", 5)
 
@@ -62,8 +57,13 @@ class Fabric(World):
         else:
             packet = ipv6(SOURCE.address6, group, mark, 17)
             frame = ethernet(b"\x33\x33" + group[-4:], SOURCE.mac, 0x86DD, packet)
-        self.switch.inject(PORTS[SOURCE], *[frame] * 3)
-        time.sleep(0.3)
+        # What enters last leaves last, everywhere.
+        last = ethernet(
+            b"\xff" * 6, SOURCE.mac, 0x0800, ipv4(bytes(4), b"\xff" * 4, mark, protocol=17)
+        )
+        self.switch.inject(PORTS[SOURCE], *[frame] * 3, last)
+        for host in (MEMBER, OTHER):
+            self.arrives(last, at=host)
         return [self.received(host).count(frame) for host in (MEMBER, OTHER)]
 
     def asked(self, at: Host) -> set[int]:
