@@ -11,6 +11,8 @@ from experiments.measure import netstat
 from testbed.bed import Bed
 from testbed.command import run
 
+# Of the columns of /proc/net/dev: eight of what came, then bytes, packets and errors of what went.
+_SENT_DROPPED = 11
 _SOCKET_DROPS = re.compile(r"skmem:\(.*?,d(\d+)\)")
 
 
@@ -45,7 +47,7 @@ def snapshot(bed: Bed) -> Snapshot:
     for place, pid in places.items():
         shown = run(["tc", "-j", "-s", "qdisc", "show"], pid=pid)
         qdiscs |= {f"{place}/{dev}": count for dev, count in parse_qdisc_drops(shown).items()}
-        shown = run(["ip", "-j", "-s", "link", "show"], pid=pid)
+        shown = Path(f"/proc/{pid or 'self'}/net/dev").read_text()
         devices |= {f"{place}/{dev}": count for dev, count in parse_device_drops(shown).items()}
     return Snapshot(
         time_ns=time.monotonic_ns(),
@@ -71,12 +73,13 @@ def parse_qdisc_drops(shown: str) -> dict[str, int]:
 
 
 def parse_device_drops(shown: str) -> dict[str, int]:
-    """Parse ``ip -j -s link show``: what each device failed to hand on, by device.
+    """Parse /proc/net/dev: what each device failed to hand on, by device.
 
     Only the sending side: the receiving side also counts frames that no protocol wanted, such as
     the controller's link discovery at a host.
     """
-    return {link["ifname"]: link["stats64"]["tx"]["dropped"] for link in json.loads(shown or "[]")}
+    lines = (line.partition(":") for line in shown.splitlines()[2:])
+    return {name.strip(): int(numbers.split()[_SENT_DROPPED]) for name, _, numbers in lines}
 
 
 def parse_packet_socket_drops(shown: str) -> int:

@@ -16,7 +16,7 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from experiments.traffic.netns import network_of
+from testbed.netns import network_of
 
 _PERIOD_S = 0.1
 _SOL_PACKET = 263

@@ -175,7 +175,10 @@ def settings(bed: Bed, since: Mapping[str, Mapping[str, str]] | None = None) -> 
     ]
     return {
         "hosts": hosts,
-        "settings_faults": [f for host in bed.hosts for f in host.settings_faults()] + changed,
+        "settings_faults": [
+            *(fault for host in bed.hosts for fault in host.settings_faults(hosts[host.name])),
+            *changed,
+        ],
         "qdisc_faults": _qdisc_faults(bed),
         "offload_faults": [
             fault

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 
-from experiments.traffic.netns import network_of
+from testbed.netns import network_of
 
 _NETLINK_SOCK_DIAG = 4
 _SOCK_DIAG_BY_FAMILY, _NLMSG_ERROR, _NLMSG_DONE = 20, 2, 3

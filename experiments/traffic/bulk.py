@@ -17,7 +17,7 @@ import sys
 from collections.abc import Sequence
 
 from experiments.traffic.clock import ByteBins
-from experiments.traffic.netns import network_of
+from testbed.netns import network_of
 
 PORT = 5001
 

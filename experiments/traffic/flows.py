@@ -35,11 +35,11 @@ from typing import Any
 
 from experiments.traffic.clock import ByteBins
 from experiments.traffic.keeping import Keeping
-from experiments.traffic.netns import network_of
 from experiments.traffic.plan import Flow, Plan
 from experiments.traffic.reader import say
 from experiments.traffic.responder import REQUEST
 from experiments.traffic.tcp_info import repairs
+from testbed.netns import network_of
 
 PORT = 5002
 _CHUNK = memoryview(bytes(256 * 1024))

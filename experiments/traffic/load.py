@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from itertools import repeat
 
 from experiments.traffic.clock import ByteBins
-from experiments.traffic.netns import network_of
+from testbed.netns import network_of
 
 PATTERNS = ("constant", "poisson", "on-off")
 PORT = 9

@@ -19,8 +19,8 @@ import struct
 import sys
 from typing import Any
 
-from experiments.traffic.netns import network_of
 from experiments.traffic.tcp_info import Repairs, repairs
+from testbed.netns import network_of
 
 REQUEST = struct.Struct("!I")
 _BACKLOG = 512

@@ -73,6 +73,7 @@ class Planned(Workload):
         with Program("experiments.traffic.flows", args, log=stage.log) as program:
             # It stands for all hosts: where it waits for a processor, all of them stand still.
             prefer(program.pid)
+            bed.ovs.keep_apart(program.pid)
             program.tell(json.dumps(asdict(plan)))
             program.expect("connected")
             stage.say(self.in_words())

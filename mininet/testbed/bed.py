@@ -2,6 +2,7 @@
 
 import resource
 import subprocess
+import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -11,9 +12,9 @@ from typing import Any, Self
 
 from mininet.net import Mininet
 
-from controller.model.values import switch_id
+from controller.core.topology.fabric import PORT_GRACE_NS
 from testbed import dctcp, sandbox
-from testbed.command import run, wait_until
+from testbed.command import in_network, run, wait_until
 from testbed.config import BedConfig, HostSettings
 from testbed.controller import Controller, QueueConfig, configuration
 from testbed.host import Host
@@ -21,12 +22,14 @@ from testbed.link import ShapedLink
 from testbed.ovs import Ovs, find_prefix
 from testbed.sandbox import RUN_DIR
 from testbed.switch import Switch
-from testbed.topologies import topology_of
+from testbed.topologies import IncastTopo, topology_of
 
 _CONNECT_TIMEOUT_S = 20.0
 _FORWARD_TIMEOUT_S = 20
 # From and to nobody, with an EtherType for experiments (IEEE 802), of full size.
 _MEANINGLESS = bytes.fromhex("020000000000 020000000000 88b5") + bytes(1500)
+# How long a controller waits to see whether a port leads to a switch, and half of it more.
+_GRACE_S = 1.5 * PORT_GRACE_NS / 1e9
 # So far ahead of its link whoever brings a packet sends it (burst-us of the QoS type weir).
 _AHEAD_S = 120e-6
 
@@ -47,6 +50,7 @@ class Bed:
         # As read back from the kernel, if hosts have DCTCP.
         self.dctcp_gain: float | None = None
         self.net: Mininet
+        self.topo: IncastTopo
         self._registered = ExitStack()
 
     def __enter__(self) -> Self:
@@ -69,8 +73,10 @@ class Bed:
     def close(self) -> None:
         """End the controller and the switches. Nothing happens the second time."""
         if self.controller is not None:
-            self.controller.stop()
+            self.controller.terminate()
         self.ovs.stop()
+        if self.controller is not None:
+            self.controller.stop()
         self._registered.close()
 
     def host(self, name: str) -> Host:
@@ -101,7 +107,7 @@ class Bed:
     def switches_between(self, one: Host, other: Host) -> int:
         """Return how many switches the shortest way between two hosts passes."""
         neighbours: dict[str, set[str]] = {}
-        for near, far in self.net.topo.links():
+        for near, far in self.topo.links():
             neighbours.setdefault(near, set()).add(far)
             neighbours.setdefault(far, set()).add(near)
         reached, links = {one.name}, 0
@@ -123,19 +129,20 @@ class Bed:
         return list(dict.fromkeys([self.roles.bottleneck, *edges]))
 
     def require_forwarding(self) -> None:
-        """Have every host reach every receiver. Raises BedError naming those that do not.
+        """Have every host reach the receiver, and both ends of the background flow each other.
+        Raises BedError naming those that do not.
 
         It is also how the controller comes to know where everybody is.
         """
-        receivers = {self.roles.receiver, self.roles.background_receiver}
-        pairs = [(h, self.host(r)) for h in self.hosts for r in sorted(receivers) if h.name != r]
-        probes = [
-            (
-                f"{a.name} -> {b.name}",
-                a.popen(["ping", "-q", "-c", "1", "-w", str(_FORWARD_TIMEOUT_S), b.IP()]),
-            )
-            for a, b in pairs
-        ]
+        if self.config.scheme is not None:
+            # Nothing is flooded before: who asks for an address would ask again a second later.
+            time.sleep(_GRACE_S)
+        roles = self.roles
+        ends = [(host.name, roles.receiver) for host in self.hosts if host.name != roles.receiver]
+        ends.append((roles.background_sender, roles.background_receiver))
+        pairs = [(self.host(one), self.host(other)) for one, other in dict.fromkeys(ends)]
+        ping = ("ping", "-q", "-c", "1", "-i", "0.1", "-w", str(_FORWARD_TIMEOUT_S))
+        probes = [(f"{a.name} -> {b.name}", _probe(a, [*ping, b.IP()])) for a, b in pairs]
         silent = [name for name, probe in probes if _status(probe) != 0]
         if silent:
             raise BedError(f"no answer within {_FORWARD_TIMEOUT_S} s: {', '.join(silent)}")
@@ -183,7 +190,11 @@ class Bed:
         # Mininet would raise limits of the whole machine.
         Mininet.inited = True
         topo = topology_of(config)
-        self.roles = topo.roles
+        self.topo, self.roles = topo, topo.roles
+        if config.scheme is not None:
+            self.controller = self._controller(config.scheme)
+            # It takes a second until it listens: meanwhile there are the others to build.
+            self.controller.launch()
         self.ovs.start()
         fail_mode = "standalone" if config.scheme is None else "secure"
         self.net = Mininet(
@@ -194,8 +205,7 @@ class Bed:
             controller=None,
             autoSetMacs=True,
         )
-        if config.scheme is not None:
-            self.controller = self._controller(config.scheme)
+        if self.controller is not None:
             self.net.addController(self.controller)
         self.net.start()
         wait_until(
@@ -219,19 +229,19 @@ class Bed:
 
     def _ports_to_hosts(self) -> list[tuple[str, int]]:
         """Return switch and number of the ports to hosts."""
-        topo = self.net.topo
+        topo = self.topo
         links = (sorted(link, key=topo.isSwitch, reverse=True) for link in topo.links())
         return [(a, topo.port(a, b)[0]) for a, b in links if not topo.isSwitch(b)]
 
     def _controller(self, scheme: str) -> Controller:
         roles, config = self.roles, self.config
         bottleneck = QueueConfig(
-            switch=switch_id(self.bottleneck_switch.dpid),
+            switch=self.topo.switch_id(roles.switch),
             port=roles.bottleneck_port,
             egress_buffer_bytes=config.bottleneck_limit_bytes,
         )
         edges = [
-            QueueConfig(switch_id(self.switch(name).dpid), port, config.edge_limit_bytes)
+            QueueConfig(self.topo.switch_id(name), port, config.edge_limit_bytes)
             for name, port in self._edge_ports()
             if config.edge_limit_bytes and (name, port) != (roles.switch, roles.bottleneck_port)
         ]
@@ -246,6 +256,11 @@ class Bed:
         return Controller("c0", config=settings, run_dir=self.run_dir)
 
 
+def _probe(host: Host, argv: Sequence[str]) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        in_network(host.pid, argv), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+    )
+
+
 def _status(process: subprocess.Popen[bytes]) -> int:
-    process.communicate()
-    return process.returncode
+    return process.wait()

@@ -83,8 +83,8 @@ class Controller(node.Controller):
     def checkListening(self) -> None:  # noqa: N802  (Mininet's name)
         """The port is free: nothing else lives in this network namespace."""
 
-    def start(self) -> None:
-        """Start it and wait until it listens. Raises ControllerError with the log's end."""
+    def launch(self) -> None:
+        """Start it, and do not wait."""
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 [
@@ -100,9 +100,16 @@ class Controller(node.Controller):
                 env=os.environ | self.env,
                 start_new_session=True,
             )
-        process = self.process
         # It has a machine of its own: here hosts and switches would keep it waiting.
-        prefer(process.pid)
+        prefer(self.process.pid)
+
+    def start(self) -> None:
+        """Start it unless it is launched already, and wait until it listens. Raises ControllerError
+        with the log's end."""
+        if self.process is None:
+            self.launch()
+        process = self.process
+        assert process is not None
         try:
             wait_until(
                 lambda: process.poll() is not None or listening(PORT),
@@ -113,10 +120,15 @@ class Controller(node.Controller):
             raise ControllerError(f"{late}\n{self._log_end()}") from late
         self.require_running()
 
-    def stop(self, *_args: Any, **_kwargs: Any) -> None:
-        """Ask it to end and wait; kill it if it does not."""
+    def terminate(self) -> None:
+        """Ask it to end, and do not wait."""
         if self.process is not None:
             self.process.terminate()
+
+    def stop(self, *_args: Any, **_kwargs: Any) -> None:
+        """Ask it to end and wait; kill it if it does not."""
+        self.terminate()
+        if self.process is not None:
             try:
                 self.process.wait(_STOP_TIMEOUT_S)
             except subprocess.TimeoutExpired:
@@ -128,6 +140,7 @@ class Controller(node.Controller):
         if self.process is not None:
             self.process.send_signal(signal.SIGKILL)
             self.process.wait()
+            self.process = None
 
     def restart(self) -> None:
         """Start it again after ``kill``, with the same configuration."""

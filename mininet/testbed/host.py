@@ -5,21 +5,22 @@ By default a host has Linux's own settings. HostSettings change them for this ho
 """
 
 import json
+from collections.abc import Mapping
 from ipaddress import IPv4Address, IPv6Address
 from typing import Any
 
 from mininet import node
-from testbed import dctcp
+from testbed import dctcp, netns
 from testbed.command import CommandError, run
 from testbed.config import HostSettings, route_attributes
 
 # Hosts send nothing by themselves: without an address of IPv6's own making they look for no router
 # and report no membership. IPv6 addresses set by hand still work.
-_QUIET_IPV6 = (
-    "net.ipv6.conf.default.addr_gen_mode=1",
-    "net.ipv6.conf.default.accept_ra=0",
-    "net.ipv6.conf.default.dad_transmits=0",
-)
+_QUIET_IPV6 = {
+    "net.ipv6.conf.default.addr_gen_mode": "1",
+    "net.ipv6.conf.default.accept_ra": "0",
+    "net.ipv6.conf.default.dad_transmits": "0",
+}
 
 _SYSCTLS = (
     "tcp_congestion_control", "tcp_rto_min_us", "tcp_rmem", "tcp_wmem", "tcp_sack",
@@ -51,8 +52,8 @@ class Host(node.Host):
         self._sysctls: dict[str, str] = {}
         self._attributes: dict[str, str] = {}
         self._is_configured = False
-        # -e: a kernel without IPv6 has none of these, and no noise either.
-        run(["sysctl", "-e", "-q", "-w", *_QUIET_IPV6], pid=self.pid)
+        # A kernel without IPv6 has none of these.
+        netns.set_sysctls(self.pid, _QUIET_IPV6, known_only=True)
 
     def config(self, **params: Any) -> dict[str, Any]:
         """Called by Mininet once all links are there."""
@@ -79,8 +80,8 @@ class Host(node.Host):
         """Have new connections be as ``settings`` say.
 
         Sysctls and an MTU that they leave untouched stay as they are; the route has the attributes
-        they ask for and no others. Raises HostError for a congestion control that the kernel does
-        not have, CommandError where it refuses something else.
+        they ask for and no others. Raises HostError for what the kernel does not have or refuses,
+        CommandError where that is of the route or the MTU.
         """
         self.settings = settings
         sysctls = settings.sysctls(self._tcp_rmem())
@@ -90,10 +91,7 @@ class Host(node.Host):
             del sysctls["tcp_congestion_control"]
             attributes["congctl"] = control
         if sysctls:
-            run(
-                ["sysctl", "-q", "-w", *(f"net.ipv4.{k}={v}" for k, v in sysctls.items())],
-                pid=self.pid,
-            )
+            self._set(sysctls)
         if attributes or self._attributes:
             words = [part for pair in attributes.items() for part in pair]
             try:
@@ -114,12 +112,8 @@ class Host(node.Host):
         Keys are the names of sysctls under net.ipv4 (those that this kernel has), ``mtu`` and
         ``route``, whose attributes prevail over them.
         """
-        # -e: a kernel that lacks one says nothing of it, and no noise either.
-        names = (f"net.ipv4.{name}" for name in _SYSCTLS)
-        shown = {}
-        for line in run(["sysctl", "-e", *names], pid=self.pid).splitlines():
-            name, _, value = line.partition("=")
-            shown[name.strip().removeprefix("net.ipv4.")] = " ".join(value.split())
+        found = netns.sysctls(self.pid, (f"net.ipv4.{name}" for name in _SYSCTLS))
+        shown = {name.removeprefix("net.ipv4."): value for name, value in found.items()}
         shown["mtu"] = str(self._mtu(self.defaultIntf()))
         shown["route"] = run(["ip", "route", "show", "dev", self._device()], pid=self.pid).strip()
         return shown
@@ -134,10 +128,13 @@ class Host(node.Host):
         """Return what the settings have made the host's route say of TCP."""
         return dict(self._attributes)
 
-    def settings_faults(self) -> list[str]:
-        """Say where the kernel's settings differ from ``settings``; empty when they do not."""
+    def settings_faults(self, shown: Mapping[str, str] | None = None) -> list[str]:
+        """Say where the kernel's settings differ from ``settings``; empty when they do not.
+
+        ``shown`` are those that ``tcp_settings`` has just returned, if it has.
+        """
         faults = []
-        shown = self.tcp_settings()
+        shown = shown or self.tcp_settings()
         for name, wanted in self._sysctls.items():
             found = shown.get(name)
             if found is None or found.split() != wanted.split():
@@ -157,7 +154,8 @@ class Host(node.Host):
         return faults
 
     def _lacks(self, control: str) -> HostError:
-        known = run(["sysctl", "-n", "net.ipv4.tcp_available_congestion_control"], pid=self.pid)
+        name = "net.ipv4.tcp_available_congestion_control"
+        known = netns.sysctls(self.pid, [name])[name]
         return HostError(
             f"{self.name}: this kernel has no TCP congestion control {control!r}: it has "
             f"{', '.join(known.split())}; {dctcp.NAME} comes with the test bed"
@@ -170,19 +168,24 @@ class Host(node.Host):
         name any.
         """
         try:
-            run(["sysctl", "-q", "-w", f"net.ipv4.tcp_congestion_control={control}"], pid=self.pid)
-        except CommandError:
+            self._set({"tcp_congestion_control": control})
+        except HostError:
             return False
         return True
+
+    def _set(self, sysctls: Mapping[str, str]) -> None:
+        """Write sysctls below net.ipv4. Raises HostError where the kernel refuses one."""
+        try:
+            netns.set_sysctls(self.pid, {f"net.ipv4.{k}": v for k, v in sysctls.items()})
+        except OSError as refused:
+            raise HostError(f"{self.name}: {refused}") from refused
 
     def _link_ends(self) -> tuple[Any, Any]:
         link = self.defaultIntf().link
         return link.intf1, link.intf2
 
     def _mtu(self, end: Any) -> int:
-        (shown,) = json.loads(run(["ip", "-j", "link", "show", "dev", end.name], pid=end.node.pid))
-        mtu: int = shown["mtu"]
-        return mtu
+        return netns.mtu_bytes(end.node.pid, end.name)
 
     def _device(self) -> str:
         name: str = self.defaultIntf().name
@@ -197,4 +200,4 @@ class Host(node.Host):
         ]  # fmt: skip
 
     def _tcp_rmem(self) -> str:
-        return run(["sysctl", "-n", "net.ipv4.tcp_rmem"], pid=self.pid).strip()
+        return netns.sysctls(self.pid, ["net.ipv4.tcp_rmem"])["net.ipv4.tcp_rmem"]

@@ -6,7 +6,9 @@ an experiment into fiction. netem is not used, since many kernels lack it.
 
 import json
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from testbed.command import run
 
@@ -81,9 +83,20 @@ def install(device: str, egress: Egress, *, pid: int | None = None) -> None:
 
 def installed(device: str, *, pid: int | None = None) -> Installed:
     """Read back what the kernel does with the traffic that leaves ``device``."""
-    qdiscs = run(["tc", "-j", "-s", "qdisc", "show", "dev", device], pid=pid)
-    classes = run(["tc", "class", "show", "dev", device], pid=pid)
+    asked = f"qdisc show dev {device}\nclass show dev {device}\n"
+    shown = run(["tc", "-j", "-s", "-batch", "-"], pid=pid, stdin=asked)
+    # A line of JSON, and below it the classes: tc has no JSON of these.
+    qdiscs, _, classes = shown.partition("\n")
     return parse(qdiscs, classes)
+
+
+def kinds_installed(*, pid: int | None = None) -> dict[str, tuple[str, ...]]:
+    """Read back the kinds of the qdiscs that somebody has put there, by device, of all devices."""
+    qdiscs = json.loads(run(["tc", "-j", "qdisc", "show"], pid=pid) or "[]")
+    return {
+        device: _kinds([qdisc for qdisc in qdiscs if qdisc["dev"] == device])
+        for device in {qdisc["dev"] for qdisc in qdiscs}
+    }
 
 
 def parse(qdiscs_json: str, classes_text: str) -> Installed:
@@ -100,9 +113,13 @@ def parse(qdiscs_json: str, classes_text: str) -> Installed:
         burst_bytes=float(leaf["burst"]) * _SIZES[leaf["burst_unit"]] if leaf else None,
         limit_bytes=limits[0] if limits else None,
         drops=max((q["drops"] for q in qdiscs), default=0),
-        # Filters hang on clsact, and the kernel's own default is called 0:.
-        kinds=tuple(q["kind"] for q in qdiscs if q["kind"] != "clsact" and q.get("handle") != "0:"),
+        kinds=_kinds(qdiscs),
     )
+
+
+def _kinds(qdiscs: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    # Filters hang on clsact, and the kernel's own default is called 0:.
+    return tuple(q["kind"] for q in qdiscs if q["kind"] != "clsact" and q.get("handle") != "0:")
 
 
 def verify(device: str, egress: Egress, *, pid: int | None = None) -> None:

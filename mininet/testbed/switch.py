@@ -154,18 +154,19 @@ class Switch(node.Switch):
                 for fault in shaping.differences(shaping.installed(intf.name), intf.egress)
             ]
         shown = self.queues()
+        is_paced = self.queue.get("release") != "thread"
+        kinds = {} if is_paced else shaping.kinds_installed()
         faults = []
         for intf in self.links:
             asked = {"max_rate": intf.egress.rate_bps, "limit_bytes": intf.egress.limit_bytes}
             found = {key: int(shown.get(intf.name, {}).get(key, -1)) for key in asked}
             if found != asked:
                 faults.append(f"{intf.name}: queue is {found}, asked for {asked}")
-            if self.queue.get("release") == "thread":
-                faults += [
-                    f"{intf.name}: the kernel has a qdisc {kind} there, too"
-                    for kind in shaping.installed(intf.name).kinds
-                ]
-            else:
+            faults += [
+                f"{intf.name}: the kernel has a qdisc {kind} there, too"
+                for kind in kinds.get(intf.name, ())
+            ]
+            if is_paced:
                 faults += _pacing_faults(intf)
             if self.queue:
                 in_force = parse_qos(self.ovs.appctl("qos/show", intf.name))

@@ -68,8 +68,13 @@ def test_qdisc_drops_count_once_per_device() -> None:
 
 
 def test_device_drops_are_those_of_the_sending_side() -> None:
-    link = {"ifname": "a", "stats64": {"rx": {"dropped": 9}, "tx": {"dropped": 2}}}
-    assert parse_device_drops(json.dumps([link])) == {"a": 2}
+    shown = (
+        "Inter-|   Receive  |  Transmit\n"
+        " face |bytes packets errs drop fifo frame compressed multicast"
+        "|bytes packets errs drop fifo colls carrier compressed\n"
+        "h1-eth0: 100 1 0 9 0 0 0 0 200 3 0 2 0 0 0 0\n"
+    )
+    assert parse_device_drops(shown) == {"h1-eth0": 2}
 
 
 def test_packet_socket_drops() -> None:

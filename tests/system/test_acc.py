@@ -17,9 +17,9 @@ from typing import Any, ClassVar
 import pytest
 
 from experiments.traffic.fountain import find_fountain
-from experiments.traffic.netns import network_at
 from experiments.traffic.program import Command
 from testbed.command import run, wait_until
+from testbed.netns import network_at
 
 pytestmark = pytest.mark.netns
 

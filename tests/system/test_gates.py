@@ -18,13 +18,13 @@ from experiments.measure import validity
 from experiments.measure.trace import QueueTrace
 from experiments.measure.validity import OF_A_QUIET_MACHINE, Check
 from experiments.runner import RunSpec, bed_config, usual_host
-from experiments.traffic.netns import network_of
 from experiments.workloads import Workload
 from experiments.workloads.long_flows import LongFlows
 from experiments.workloads.reads import Reads
 from starving import starved
 from testbed.bed import Bed
 from testbed.command import run
+from testbed.netns import network_of
 
 pytestmark = [pytest.mark.netns, pytest.mark.switch]
 

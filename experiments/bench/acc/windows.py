@@ -24,11 +24,11 @@ from functools import partial
 
 from experiments.bench.acc.layer import Tcp
 from experiments.bench.transport.speed.medium import DEVICES, Medium, medium
-from experiments.traffic.netns import network_of
 from experiments.traffic.program import ProgramError
 from testbed.command import run
 from testbed.dataloss import Connection, DataLoss
 from testbed.link import OFFLOADS_OFF
+from testbed.netns import network_of
 from testbed.shaping import FULL_FRAME_BYTES
 
 # Connections leave nothing for the next; and windows are as large as they can be without scaling.

@@ -27,11 +27,11 @@ from experiments.bench.short_flows.lines import LINES, USUAL, Line
 from experiments.bench.transport.speed.contenders import program
 from experiments.measure.sampling import share_of_processors
 from experiments.statistics import percentile
-from experiments.traffic.netns import network_of
 from experiments.traffic.program import Command, ProgramError
 from experiments.workloads.long_flows import long_flows
 from testbed.bottleneck import Loss, Seen
 from testbed.host import Host
+from testbed.netns import network_of
 from testbed.sandbox import RUN_DIR
 from testbed.shaping import FULL_FRAME_BYTES
 

@@ -1,10 +1,13 @@
 """What all topologies share."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 from mininet.topo import Topo
+
+from controller.model.values import switch_id
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,14 @@ class IncastTopo(Topo):
     def most_senders(cls, shape: Mapping[str, int]) -> int | None:  # noqa: ARG003
         """Return how many senders there is room for with this shape; None for any number."""
         return None
+
+    def switch_id(self, name: str) -> int:
+        """Return the datapath id that Mininet gives a switch: unless it was added with one, the
+        first number in its name."""
+        given = self.nodeInfo(name).get("dpid")
+        if given is not None:
+            return switch_id(given)
+        return int(re.findall(r"\d+", name)[0])
 
     def _build(self, senders: tuple[str, ...], bottleneck_limit_bytes: int) -> None:
         raise NotImplementedError
