@@ -99,6 +99,7 @@ class Config(Section):
                 tuple(
                     SchemeOverride(one.scheme, one.switch, one.port) for one in regulation.schemes
                 ),
+                regulation.accounts,
             ),
             limits=limits,
             overrides=tuple(

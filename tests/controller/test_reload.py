@@ -36,11 +36,14 @@ def settings(
     policies: tuple[Rule, ...] = (),
     buffer_share: float = 0.9,
     credit: CreditRules = CREDIT,
+    accounts: bool = True,
 ) -> EngineSettings:
     """Those of the bench, but for this."""
     return EngineSettings(
         CONNECTIONS,
-        RegulatorSettings(scheme, 3 * SECOND, WindowRules(buffer_share, 2), credit),
+        RegulatorSettings(
+            scheme, 3 * SECOND, WindowRules(buffer_share, 2), credit, accounts=accounts
+        ),
         LIMITS,
         (),
         4 * SECOND,
@@ -141,6 +144,17 @@ class TestRegulation:
         assert sum(held(bench).values()) < sum(before.values())
         reconfigure(bench, settings())
         assert held(bench) == before
+
+    def test_accounts_end_and_begin(self) -> None:
+        """Without them ports have the windows that they have where no switch keeps any."""
+        plain, bench = star(), star(keeps_accounts=True)
+        incast(plain)
+        incast(bench)
+        assert held(bench) == {}
+        reconfigure(bench, settings(accounts=False))
+        assert held(bench) == held(plain) != {}
+        reconfigure(bench, settings())
+        assert held(bench) == {}
 
     def test_regulation_ends_and_begins(self) -> None:
         bench = star()

@@ -16,6 +16,7 @@ OTHERS = {
     "regulation.max_hold": ("20ms", "20 ms"),
     "regulation.scheme": ("sdtcp", "sdtcp"),
     "regulation.background_share": ("0.5", "0.5"),
+    "regulation.accounts": ("no", "false"),
     "regulation.repeat_notices": ("no", "false"),
     "regulation.schemes": (
         "[{switch: 0x1, port: eth2, scheme: none}]",

@@ -27,7 +27,7 @@ class RegulationSection(Section):
     `max_hold` is for how long a switch may hold a request for data until the port that the data
     will leave by has room; `background_share` what background flows keep of a congested port beside
     bursts. Both are for switches that keep accounts of credit, `buffer_share` and `floor_segments`
-    for those that only lower windows.
+    for those that only lower windows. Without `accounts`, all switches do that.
 
     A host takes a request for lost that nobody acknowledges within its retransmission timeout, so
     `max_hold` must be below the least timeout of all hosts: Linux has 200 ms, FreeBSD 30 ms,
@@ -57,6 +57,13 @@ class RegulationSection(Section):
         ge=10**8,
         le=86_400 * 10**9,
         description="how long a window stands that is not renewed",
+    )
+    accounts: bool = Field(
+        default=True,
+        description=(
+            "scheme weir only: switches that can keep accounts of credit do; without, ports have "
+            "standing windows, a share of the buffer for each connection"
+        ),
     )
     max_hold: Time = Field(
         default=160 * 10**6,

@@ -310,9 +310,9 @@ class Regulation:
         return features is not None and features.tells_queues
 
     def has_account(self, port_id: PortId) -> bool:
-        """Whether the switch can keep an account of credit for a port."""
+        """Whether there may be an account of credit for a port: by the settings, and its switch."""
         features, queue = self._features.get(port_id.switch), self.queue(port_id)
-        keeps = features is not None and features.keeps_accounts
+        keeps = self._settings.accounts and features is not None and features.keeps_accounts
         return keeps and (queue is None or queue.can_have_account)
 
     def in_force(self, port_id: PortId, cls: FlowClass) -> Hold:

@@ -64,7 +64,8 @@ class SchemeOverride:
 @dataclass(frozen=True, slots=True)
 class RegulatorSettings:
     """`scheme` is that of all ports without an override. `repeat_notices` is for scheme `sdtcp`,
-    which without it is the letter of Algorithm 1."""
+    which without it is the letter of Algorithm 1. Without `accounts`, scheme `weir` has standing
+    windows everywhere, as on switches that keep no accounts of credit."""
 
     scheme: Scheme
     window_ttl_ns: int
@@ -72,6 +73,7 @@ class RegulatorSettings:
     credit: CreditRules
     repeat_notices: bool = True
     overrides: tuple[SchemeOverride, ...] = ()
+    accounts: bool = True
 
     @property
     def regulates(self) -> bool:
