@@ -1,5 +1,6 @@
 """Links, hosts and switches are what was asked for, and what is not is noticed."""
 
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -83,6 +84,21 @@ def test_a_queue_that_somebody_changed_is_noticed(prefix: Path) -> None:
         shaping.install(device.name, deeper, pid=host.pid)
         with pytest.raises(ShapingError, match=r"h1-eth0: buffer is \d+ bytes, asked for"):
             shaping.verify(device.name, device.egress, pid=host.pid)
+
+
+def test_the_switch_is_asked_and_kept_apart(prefix: Path) -> None:
+    with bed(prefix) as standing:
+        ovs = standing.ovs
+        assert "qos/show" in ovs.appctl("list-commands")
+        with pytest.raises(CommandError, match=r"ovs-appctl qos/show nowhere ended .* no such"):
+            ovs.appctl("qos/show", "nowhere")
+        mine = os.sched_getaffinity(0)
+        try:
+            ovs.keep_apart(os.getpid())
+            shared = os.sched_getaffinity(ovs.vswitchd_pid) & os.sched_getaffinity(0)
+            assert shared == (mine if len(mine) == 1 else set())
+        finally:
+            os.sched_setaffinity(0, mine)
 
 
 def test_what_tc_refuses_is_an_error() -> None:

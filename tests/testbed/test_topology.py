@@ -2,10 +2,13 @@
 
 from collections import Counter
 from itertools import pairwise
+from types import SimpleNamespace
 
 import networkx as nx
 import pytest
 
+from controller.model.values import switch_id
+from mininet import node
 from testbed.config import BedConfig
 from testbed.topologies import TOPOLOGIES, IncastTopo, at_most, topology, topology_of
 
@@ -177,3 +180,18 @@ def test_a_parking_lot_has_two_bottlenecks_of_different_rates() -> None:
             bottleneck_limit_bytes=1,
             limit_bytes=1,
         )
+
+
+@pytest.mark.parametrize("name", sorted(TOPOLOGIES))
+def test_switch_ids_are_those_that_mininet_gives(name: str) -> None:
+    """The controller is configured before there are switches."""
+    topo = make(name, 1)
+    for switch in topo.switches():
+        assert topo.switch_id(switch) == switch_id(default_dpid(topo, switch))
+
+
+def default_dpid(topo: IncastTopo, switch: str) -> str:
+    """What Mininet makes of the name, and of what the topology says of the switch."""
+    namesake = SimpleNamespace(name=switch, dpidLen=node.Switch.dpidLen)
+    dpid: str = node.Switch.defaultDpid(namesake, topo.nodeInfo(switch).get("dpid"))
+    return dpid
