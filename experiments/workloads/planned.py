@@ -73,7 +73,7 @@ class Planned(Workload):
         with Program("experiments.traffic.flows", args, log=stage.log) as program:
             # It stands for all hosts: where it waits for a processor, all of them stand still.
             prefer(program.pid)
-            bed.ovs.keep_apart(program.pid)
+            apart = bed.ovs.keep_apart(program.pid)
             program.tell(json.dumps(asdict(plan)))
             program.expect("connected")
             stage.say(self.in_words())
@@ -87,7 +87,8 @@ class Planned(Workload):
                         message["bytes"],
                         flows=() if operations is flows else flows,
                         warm_up=[flow for flow in message["flows"] if not flow["counted"]],
-                        generator=message["generator"] | {"round_trips": plan.round_trips},
+                        generator=message["generator"]
+                        | {"round_trips": plan.round_trips, "has_own_processor": apart},
                     )
                 stage.say(f"{message['ended']} of {message['planned']} flows have ended")
         raise ProgramError("the generator of flows ended without a result")

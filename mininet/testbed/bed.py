@@ -51,6 +51,7 @@ class Bed:
         self.dctcp_gain: float | None = None
         self.net: Mininet
         self.topo: IncastTopo
+        self._floods_s = 0.0
         self._registered = ExitStack()
 
     def __enter__(self) -> Self:
@@ -71,7 +72,7 @@ class Bed:
         self.close()
 
     def close(self) -> None:
-        """End the controller and the switches. Nothing happens the second time."""
+        """End the controller and the switches, both at once. Nothing happens the second time."""
         if self.controller is not None:
             self.controller.terminate()
         self.ovs.stop()
@@ -134,9 +135,8 @@ class Bed:
 
         It is also how the controller comes to know where everybody is.
         """
-        if self.config.scheme is not None:
-            # Nothing is flooded before: who asks for an address would ask again a second later.
-            time.sleep(_GRACE_S)
+        # Nothing is flooded before: who asks for an address would ask again a second later.
+        time.sleep(max(0.0, self._floods_s - time.monotonic()))
         roles = self.roles
         ends = [(host.name, roles.receiver) for host in self.hosts if host.name != roles.receiver]
         ends.append((roles.background_sender, roles.background_receiver))
@@ -213,6 +213,8 @@ class Bed:
             timeout_s=_CONNECT_TIMEOUT_S,
             what="all switches are connected to the controller",
         )
+        if self.controller is not None:
+            self._floods_s = time.monotonic() + _GRACE_S
         self.put_release_first()
 
     def _host_settings(self) -> HostSettings:

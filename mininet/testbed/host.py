@@ -5,7 +5,8 @@ By default a host has Linux's own settings. HostSettings change them for this ho
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from ipaddress import IPv4Address, IPv6Address
 from typing import Any
 
@@ -53,7 +54,8 @@ class Host(node.Host):
         self._attributes: dict[str, str] = {}
         self._is_configured = False
         # A kernel without IPv6 has none of these.
-        netns.set_sysctls(self.pid, _QUIET_IPV6, known_only=True)
+        with self._named():
+            netns.set_sysctls(self.pid, _QUIET_IPV6, known_only=True)
 
     def config(self, **params: Any) -> dict[str, Any]:
         """Called by Mininet once all links are there."""
@@ -112,7 +114,8 @@ class Host(node.Host):
         Keys are the names of sysctls under net.ipv4 (those that this kernel has), ``mtu`` and
         ``route``, whose attributes prevail over them.
         """
-        found = netns.sysctls(self.pid, (f"net.ipv4.{name}" for name in _SYSCTLS))
+        with self._named():
+            found = netns.sysctls(self.pid, (f"net.ipv4.{name}" for name in _SYSCTLS))
         shown = {name.removeprefix("net.ipv4."): value for name, value in found.items()}
         shown["mtu"] = str(self._mtu(self.defaultIntf()))
         shown["route"] = run(["ip", "route", "show", "dev", self._device()], pid=self.pid).strip()
@@ -175,17 +178,25 @@ class Host(node.Host):
 
     def _set(self, sysctls: Mapping[str, str]) -> None:
         """Write sysctls below net.ipv4. Raises HostError where the kernel refuses one."""
-        try:
+        with self._named():
             netns.set_sysctls(self.pid, {f"net.ipv4.{k}": v for k, v in sysctls.items()})
+
+    @contextmanager
+    def _named(self, device: str = "") -> Iterator[None]:
+        """Have what the kernel refuses be a HostError with this host's name, or that of a device at
+        its link."""
+        try:
+            yield
         except OSError as refused:
-            raise HostError(f"{self.name}: {refused}") from refused
+            raise HostError(f"{device or self.name}: {refused}") from refused
 
     def _link_ends(self) -> tuple[Any, Any]:
         link = self.defaultIntf().link
         return link.intf1, link.intf2
 
     def _mtu(self, end: Any) -> int:
-        return netns.mtu_bytes(end.node.pid, end.name)
+        with self._named(end.name):
+            return netns.mtu_bytes(end.node.pid, end.name)
 
     def _device(self) -> str:
         name: str = self.defaultIntf().name

@@ -11,7 +11,6 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from controller.model.values import switch_id
 from mininet import node
 from testbed import controller, link, switch
 from testbed.config import BedConfig
@@ -91,7 +90,7 @@ class Controller(controller.Controller):
         if chosen is not None:
             queues.append(
                 controller.QueueConfig(
-                    switch=_datapath_id(chosen.topo),
+                    switch=chosen.topo.switch_id(chosen.topo.roles.switch),
                     port=chosen.topo.roles.bottleneck_port,
                     egress_buffer_bytes=chosen.bottleneck_limit_bytes,
                 )
@@ -104,13 +103,6 @@ class Controller(controller.Controller):
             events=RUN_DIR / "events.jsonl",
         )
         super().__init__(name, config=config, run_dir=RUN_DIR, **params)
-
-
-def _datapath_id(topo: IncastTopo) -> int:
-    """Of the switch that the bottleneck is at; unless the topology says, it is in the name."""
-    name = topo.roles.switch
-    written: str | None = topo.nodeInfo(name).get("dpid")
-    return switch_id(written.zfill(16)) if written else int(name.removeprefix("s"))
 
 
 @functools.cache

@@ -5,9 +5,11 @@ import os
 import shutil
 import socket
 import subprocess
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from testbed import builds
 from testbed.command import CommandError, run, wait_until
@@ -69,15 +71,15 @@ class Ovs:
     def start(self) -> None:
         """Start both daemons and wait until they answer. Raises OvsError with the log's end."""
         self.run_dir.mkdir(parents=True)
-        database, socket = self.run_dir / "conf.db", self.run_dir / "db.sock"
+        database, listens = self.run_dir / "conf.db", self.run_dir / "db.sock"
         schema = self.prefix / "share/openvswitch/vswitch.ovsschema"
         self._run("ovsdb-tool", "create", str(database), str(schema))
         self._spawn(
-            "ovsdb-server", str(database), f"--remote=punix:{socket}",
+            "ovsdb-server", str(database), f"--remote=punix:{listens}",
             f"--unixctl={self.run_dir}/ovsdb.ctl", f"--log-file={self.run_dir}/ovsdb-server.log",
         )  # fmt: skip
         self._await(
-            socket.exists, "ovsdb-server opens its socket", self.run_dir / "ovsdb-server.log"
+            listens.exists, "ovsdb-server opens its socket", self.run_dir / "ovsdb-server.log"
         )
         self.vsctl("--no-wait", "init", "--", *self._stats_interval())
         self.start_switch()
@@ -108,17 +110,20 @@ class Ovs:
                 daemon.wait()
         self._daemons.clear()
 
-    def keep_apart(self, pid: int) -> None:
+    def keep_apart(self, pid: int) -> bool:
         """Have the thread that forwards packets stay on one processor, and ``pid`` on the others,
-        where there is more than one.
+        where there is more than one; return whether there is. That lasts until the switch is
+        started again.
 
         Whoever reads what the switch brings is woken on the processor that the switch is on, and
         would wait there until the switch has nothing to do.
         """
         first, *others = sorted(os.sched_getaffinity(0))
-        if others:
-            os.sched_setaffinity(self.vswitchd_pid, {first})
-            os.sched_setaffinity(pid, others)
+        if not others:
+            return False
+        os.sched_setaffinity(self.vswitchd_pid, {first})
+        os.sched_setaffinity(pid, others)
+        return True
 
     def put_release_first(self) -> bool:
         """Let the thread that sends packets in their time (``release=thread``) have a processor at
@@ -147,31 +152,29 @@ class Ovs:
 
     def appctl(self, command: str, *args: str) -> str:
         """Ask the running ovs-vswitchd, as ovs-appctl does (ovs-appctl(8)), in this process: that
-        is a tenth of the time. Raises CommandError where it refuses, or is not there."""
+        is a tenth of the time.
+
+        Raises CommandError where it refuses, is not there or does not answer in time, as ``run``
+        does.
+        """
         argv = ["ovs-appctl", command, *args]
+        if len(self._daemons) < 2:
+            raise CommandError(argv, 1, "ovs-vswitchd is not running")
         question = json.dumps({"id": 0, "method": command, "params": args})
         path = f"{self.run_dir}/ovs-vswitchd.{self.vswitchd_pid}.ctl"
-        answer = b""
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
                 asking.settimeout(_APPCTL_TIMEOUT_S)
                 asking.connect(path)
                 asking.sendall(question.encode())
-                while True:
-                    came = asking.recv(1 << 20)
-                    if not came:
-                        raise CommandError(argv, 1, f"{path}: ended within an answer")
-                    answer += came
-                    # An answer's length is not said anywhere: it ends where it is whole JSON.
-                    if came.endswith(b"}"):
-                        with suppress(ValueError):
-                            said = json.loads(answer)
-                            break
-        except OSError as failed:
+                answer = _answer(asking)
+        except TimeoutError as late:
+            raise CommandError(argv, None, f"{path}: {late}") from late
+        except (OSError, ValueError) as failed:
             raise CommandError(argv, 1, f"{path}: {failed}") from failed
-        if said["error"] is not None:
-            raise CommandError(argv, 2, str(said["error"]))
-        return str(said["result"])
+        if answer["error"] is not None:
+            raise CommandError(argv, 2, str(answer["error"]))
+        return str(answer["result"])
 
     def refresh_status(self) -> None:
         """Have the status that stands in the database, such as a controller's, brought up to date.
@@ -224,6 +227,21 @@ class Ovs:
             raise OvsError(
                 f"{what}: not so, it ended with status {daemon.returncode}\n{_tail(log)}"
             )
+
+
+def _answer(asking: socket.socket) -> dict[str, Any]:
+    """Read one message of JSON, whose length is not said anywhere. Raises TimeoutError if it is not
+    whole in time, ValueError if it ends before it is."""
+    deadline = time.monotonic() + _APPCTL_TIMEOUT_S
+    came = b""
+    while piece := asking.recv(1 << 20):
+        came += piece
+        if piece.endswith(b"}"):
+            with suppress(ValueError):
+                answer: dict[str, Any] = json.loads(came)
+                return answer
+        asking.settimeout(max(0.001, deadline - time.monotonic()))
+    raise ValueError(f"{len(came)} bytes are no whole answer")
 
 
 def program_path(prefix: Path, program: str) -> str:

@@ -83,10 +83,8 @@ def install(device: str, egress: Egress, *, pid: int | None = None) -> None:
 
 def installed(device: str, *, pid: int | None = None) -> Installed:
     """Read back what the kernel does with the traffic that leaves ``device``."""
-    asked = f"qdisc show dev {device}\nclass show dev {device}\n"
-    shown = run(["tc", "-j", "-s", "-batch", "-"], pid=pid, stdin=asked)
-    # A line of JSON, and below it the classes: tc has no JSON of these.
-    qdiscs, _, classes = shown.partition("\n")
+    qdiscs = run(["tc", "-j", "-s", "qdisc", "show", "dev", device], pid=pid)
+    classes = run(["tc", "class", "show", "dev", device], pid=pid)
     return parse(qdiscs, classes)
 
 

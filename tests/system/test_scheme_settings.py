@@ -131,6 +131,10 @@ def test_a_scheme_is_what_it_says(name: str, tmp_path: Path) -> None:
             assert f"scheme: {chosen.regulation}" in settings
             letter = chosen.controller.get("regulation", {}).get("repeat_notices") is False
             assert ("repeat_notices: false" in settings) == letter
+            has_accounts = chosen.regulation == "weir" and "accounts: false" not in settings
+            accounts = [each for switch in bed.switches for each in switch.accounts().values()]
+            assert any(account["active"] for account in accounts) == has_accounts
+            assert has_accounts == (name in {"weir", "weir_fair"})
         wanted = chosen.host.dctcp_gain
         if wanted is not None:
             assert bed.dctcp_gain == pytest.approx(wanted, abs=1 / 65536)

@@ -187,11 +187,26 @@ def test_switch_ids_are_those_that_mininet_gives(name: str) -> None:
     """The controller is configured before there are switches."""
     topo = make(name, 1)
     for switch in topo.switches():
-        assert topo.switch_id(switch) == switch_id(default_dpid(topo, switch))
+        assert topo.switch_id(switch) == given_by_mininet(topo, switch)
 
 
-def default_dpid(topo: IncastTopo, switch: str) -> str:
+@pytest.mark.parametrize(
+    ("name", "dpid"), [("s7", None), ("x12y3", None), ("a", "10"), ("b", "0:1f")]
+)
+def test_a_switch_id_of_ones_own(name: str, dpid: str | None) -> None:
+    topo = make("star", 1)
+    topo.addSwitch(name, dpid=dpid)
+    assert topo.switch_id(name) == given_by_mininet(topo, name)
+
+
+def test_a_switch_without_a_number() -> None:
+    topo = make("star", 1)
+    topo.addSwitch("core")
+    with pytest.raises(ValueError, match="switch core has neither a dpid nor a number"):
+        topo.switch_id("core")
+
+
+def given_by_mininet(topo: IncastTopo, switch: str) -> int:
     """What Mininet makes of the name, and of what the topology says of the switch."""
     namesake = SimpleNamespace(name=switch, dpidLen=node.Switch.dpidLen)
-    dpid: str = node.Switch.defaultDpid(namesake, topo.nodeInfo(switch).get("dpid"))
-    return dpid
+    return switch_id(node.Switch.defaultDpid(namesake, topo.nodeInfo(switch).get("dpid")))

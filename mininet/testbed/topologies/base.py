@@ -7,8 +7,6 @@ from typing import ClassVar
 
 from mininet.topo import Topo
 
-from controller.model.values import switch_id
-
 
 @dataclass(frozen=True)
 class Roles:
@@ -94,11 +92,14 @@ class IncastTopo(Topo):
 
     def switch_id(self, name: str) -> int:
         """Return the datapath id that Mininet gives a switch: unless it was added with one, the
-        first number in its name."""
+        first number in its name. Raises ValueError for a name without any."""
         given = self.nodeInfo(name).get("dpid")
         if given is not None:
-            return switch_id(given)
-        return int(re.findall(r"\d+", name)[0])
+            return int(given.replace(":", ""), 16)
+        number = re.search(r"\d+", name)
+        if number is None:
+            raise ValueError(f"switch {name} has neither a dpid nor a number in its name: give one")
+        return int(number[0])
 
     def _build(self, senders: tuple[str, ...], bottleneck_limit_bytes: int) -> None:
         raise NotImplementedError

@@ -1,5 +1,5 @@
 """What SAB gives to connections (Zhang, Ren, Shu: Sharing Bandwidth by Allocating Switch Buffer in
-Data Center Networks, INFOCOM 2014), on hosts that are as they are."""
+Data Center Networks, INFOCOM 2014), as far as the controller's standing windows are that."""
 
 from experiments.schemes import SCHEMES, Scheme
 
@@ -8,10 +8,9 @@ _EPSILON = 0.5
 
 SCHEMES.add(
     Scheme(
-        "shares",
+        "buffer_shares",
         "Buffer shares",
-        "each connection has its share of half of the buffer as its window, as SAB has it, but a "
-        "segment at least",
+        "each connection has its share of path and half of the buffer as its window, after SAB",
         regulation="weir",
         controller={
             "regulation": {"accounts": False, "buffer_share": _EPSILON, "floor_segments": 1}
