@@ -6,7 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 
@@ -62,7 +62,7 @@ def test_no_switch_tells_how_to_get_one(cache: Path) -> None:
 def asked(tmp_path: Path, *pieces: bytes, ends: bool = True) -> Iterator[Ovs]:
     """A switch that answers one question with these pieces, and then ends or says nothing more."""
     made = Ovs(tmp_path, tmp_path)
-    made._daemons[:] = [SimpleNamespace(pid=1), SimpleNamespace(pid=2)]
+    made._daemons += (Mock(pid=1), Mock(pid=2))
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
         listening.bind(f"{tmp_path}/ovs-vswitchd.2.ctl")
         listening.listen()
