@@ -63,17 +63,18 @@ def sysctls(pid: int, names: Iterable[str]) -> dict[str, str]:
 
 def set_sysctls(pid: int, values: Mapping[str, str], *, known_only: bool = False) -> None:
     """Write sysctls of the namespace of process ``pid``; with ``known_only``, those that this
-    kernel has. Raises OSError where the kernel refuses one, naming its file."""
+    kernel has. Raises OSError where the kernel refuses one, naming its file and the value."""
     with network_of(pid):
         for name, value in values.items():
+            path = _sysctl(name)
+            if known_only and not path.exists():
+                continue
             try:
-                _sysctl(name).write_text(value)
-            except FileNotFoundError:
-                if not known_only:
-                    raise
+                path.write_text(value)
             except OSError as refused:
-                path = str(_sysctl(name))
-                raise OSError(refused.errno, f"{refused.strerror} ({value})", path) from refused
+                # Of a congestion control that there is not, the kernel says that no file is there.
+                said = f"{refused.strerror} (writing {value})"
+                raise OSError(refused.errno, said, str(path)) from refused
 
 
 def mtu_bytes(pid: int, device: str) -> int:
