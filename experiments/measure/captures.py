@@ -21,8 +21,10 @@ from testbed.host import Host
 CONNECTIONS, PACKETS = "connections.csv", "bottleneck.pcap"
 PERIOD_S = 0.01
 # Ethernet, IPv4 and TCP with all options, and a little of what follows.
-_KEPT_BYTES = 128
+KEPT_BYTES = 128
 _START_S = 5.0
+# tcpdump asks for packets once a second, and adds a little.
+_HANDED_OVER_S = 1.2
 
 
 @dataclass(frozen=True)
@@ -119,7 +121,7 @@ def packets(bed: Bed, file: Path) -> Iterator[None]:
     """Capture the beginning of every packet on the bottleneck's link, both ways, at its far end
     (``tcpdump``). Raises CommandError if that cannot begin."""
     far = bed.net.nameToNode[bed.roles.far_node]
-    argv = ["tcpdump", "-i", bed.roles.far_end, "-s", str(_KEPT_BYTES), "-B", "16384", "-n"]
+    argv = ["tcpdump", "-i", bed.roles.far_end, "-s", str(KEPT_BYTES), "-B", "16384", "-n"]
     argv += ["-U", "-Z", "root", "-w", str(file)]
     with subprocess.Popen(
         in_network(far.pid, argv), stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True
@@ -132,5 +134,7 @@ def packets(bed: Bed, file: Path) -> Iterator[None]:
         try:
             yield
         finally:
+            # What has come within this time is still in the kernel's hands, and would be lost.
+            time.sleep(_HANDED_OVER_S)
             process.terminate()
             process.wait(_START_S)
