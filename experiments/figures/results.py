@@ -172,16 +172,13 @@ def load(folder: Path) -> Results:
 
 
 def _panels(name: str, figure: Figure) -> list[Panel]:
-    """Return what the figure called ``name`` draws of its runs, and what others draw of them."""
-    return [
-        *figure.panels,
-        *(
-            panel
-            for entry in catalogue.entries()
-            if entry.runs == name
-            for panel in entry.figure.panels
-        ),
-    ]
+    """Return what the figure called ``name`` draws of its runs, and what others draw of them; a
+    claim about what nobody draws counts as drawing it."""
+    figures = [figure, *(entry.figure for entry in catalogue.entries() if entry.runs == name)]
+    drawn = [panel for one in figures for panel in one.panels]
+    claimed = dict.fromkeys(claim.metric for one in figures for claim in one.claims)
+    scalar = [name for name, one in metrics.METRICS.items() if not one.over_time]
+    return drawn + [Panel(metric=name) for name in claimed if name in scalar]
 
 
 def figure_rows(folder: Path, figure: Figure, panels: Sequence[Panel]) -> list[Row]:

@@ -14,7 +14,7 @@ import figure_made
 import recorded
 from experiments import runner
 from experiments.bench import measuring
-from experiments.figures import results, sweep
+from experiments.figures import metrics, results, sweep
 from experiments.figures.compare import compare
 from experiments.figures.results import Row
 from experiments.figures.spec import Bench, Figure
@@ -154,6 +154,18 @@ def test_a_void_run_is_done_again_and_kept(machine: Machine, tmp_path: Path) -> 
     assert {row.origin.folder for row in found.rows if not row.origin.valid} == {
         str(void.relative_to(tmp_path))
     }
+
+
+@pytest.mark.usefixtures("machine")
+def test_what_is_claimed_is_read_although_nobody_draws_it(tmp_path: Path) -> None:
+    claim = {
+        "kind": "level", "text": "A link's worth", "source": "a test", "metric": "total_mbps",
+        "line": "weir", "least": 1,
+    }  # fmt: skip
+    figure = figure_made.figure(claims=[claim])
+    assert "total_mbps" not in [*metrics.USUAL, *(panel.metric for panel in figure.panels)]
+    measure(figure, tmp_path)
+    assert {c.x for c in results.load(tmp_path).cells if c.metric == "total_mbps"} == {2, 4}
 
 
 def test_a_run_that_stays_void_is_counted_and_left_out(machine: Machine, tmp_path: Path) -> None:
