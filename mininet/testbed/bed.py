@@ -51,7 +51,7 @@ class Bed:
         self.dctcp_gain: float | None = None
         self.net: Mininet
         self.topo: IncastTopo
-        self._floods_s = 0.0
+        self._flooded_from_s = 0.0
         self._registered = ExitStack()
 
     def __enter__(self) -> Self:
@@ -135,15 +135,16 @@ class Bed:
 
         It is also how the controller comes to know where everybody is.
         """
-        # Nothing is flooded before: who asks for an address would ask again a second later.
-        time.sleep(max(0.0, self._floods_s - time.monotonic()))
+        # The controller floods nothing before: who asks for an address then, asks again a second
+        # later.
+        time.sleep(max(0.0, self._flooded_from_s - time.monotonic()))
         roles = self.roles
         ends = [(host.name, roles.receiver) for host in self.hosts if host.name != roles.receiver]
         ends.append((roles.background_sender, roles.background_receiver))
         pairs = [(self.host(one), self.host(other)) for one, other in dict.fromkeys(ends)]
         ping = ("ping", "-q", "-c", "1", "-i", "0.1", "-w", str(_FORWARD_TIMEOUT_S))
         probes = [(f"{a.name} -> {b.name}", _probe(a, [*ping, b.IP()])) for a, b in pairs]
-        silent = [name for name, probe in probes if _status(probe) != 0]
+        silent = [name for name, probe in probes if probe.wait() != 0]
         if silent:
             raise BedError(f"no answer within {_FORWARD_TIMEOUT_S} s: {', '.join(silent)}")
 
@@ -214,7 +215,7 @@ class Bed:
             what="all switches are connected to the controller",
         )
         if self.controller is not None:
-            self._floods_s = time.monotonic() + _GRACE_S
+            self._flooded_from_s = time.monotonic() + _GRACE_S
         self.put_release_first()
 
     def _host_settings(self) -> HostSettings:
@@ -262,7 +263,3 @@ def _probe(host: Host, argv: Sequence[str]) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         in_network(host.pid, argv), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
     )
-
-
-def _status(process: subprocess.Popen[bytes]) -> int:
-    return process.wait()

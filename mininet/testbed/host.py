@@ -54,7 +54,7 @@ class Host(node.Host):
         self._attributes: dict[str, str] = {}
         self._is_configured = False
         # A kernel without IPv6 has none of these.
-        with self._named():
+        with self._refusals():
             netns.set_sysctls(self.pid, _QUIET_IPV6, known_only=True)
 
     def config(self, **params: Any) -> dict[str, Any]:
@@ -114,7 +114,7 @@ class Host(node.Host):
         Keys are the names of sysctls under net.ipv4 (those that this kernel has), ``mtu`` and
         ``route``, whose attributes prevail over them.
         """
-        with self._named():
+        with self._refusals():
             found = netns.sysctls(self.pid, (f"net.ipv4.{name}" for name in _SYSCTLS))
         shown = {name.removeprefix("net.ipv4."): value for name, value in found.items()}
         shown["mtu"] = str(self._mtu(self.defaultIntf()))
@@ -178,13 +178,13 @@ class Host(node.Host):
 
     def _set(self, sysctls: Mapping[str, str]) -> None:
         """Write sysctls below net.ipv4. Raises HostError where the kernel refuses one."""
-        with self._named():
+        with self._refusals():
             netns.set_sysctls(self.pid, {f"net.ipv4.{k}": v for k, v in sysctls.items()})
 
     @contextmanager
-    def _named(self, device: str = "") -> Iterator[None]:
-        """Have what the kernel refuses be a HostError with this host's name, or that of a device at
-        its link."""
+    def _refusals(self, device: str = "") -> Iterator[None]:
+        """Make what the kernel refuses a HostError that names this host, or a device at its
+        link."""
         try:
             yield
         except OSError as refused:
@@ -195,7 +195,7 @@ class Host(node.Host):
         return link.intf1, link.intf2
 
     def _mtu(self, end: Any) -> int:
-        with self._named(end.name):
+        with self._refusals(end.name):
             return netns.mtu_bytes(end.node.pid, end.name)
 
     def _device(self) -> str:
