@@ -20,6 +20,7 @@ from controller.core.congestion.windows import PortLimits
 from controller.core.desired.audits import Audits, SyncState
 from controller.core.desired.tables import Tables
 from controller.core.flows.connections import Connections, ConnectionSettings
+from controller.core.flows.exemptions import Exemptions
 from controller.core.flows.flow_table import GlobalFlowTable
 from controller.core.flows.policy import Policy, Rule
 from controller.core.flows.relearning import Relearning
@@ -32,6 +33,7 @@ from controller.core.hosts.over_budget import Offenders
 from controller.core.hosts.port_security import PortSecurity
 from controller.core.hosts.resolution import Resolver, ResolverSettings
 from controller.core.topology.bonds import Bonds
+from controller.core.topology.departures import Departures
 from controller.core.topology.fabric import Fabric
 from controller.core.topology.named_ports import NamedPorts
 from controller.core.topology.rtt import RoundTrips
@@ -39,7 +41,6 @@ from controller.core.topology.vlans import VlanRule, Vlans
 from controller.model.effects import Effect, Record
 from controller.model.entries import (
     Entry,
-    Exempt,
     FlowCounter,
     HeldEntry,
     HostWindow,
@@ -118,20 +119,19 @@ class Engine:
         )
         self._enforcer = Enforcer(self._tables, self._regulation.registers, self._fabric.is_inside)
         self._policies = settings.policies
-        self._policy = Policy(settings.policies)
+        policy = Policy(settings.policies)
+        self._exemptions = Exemptions(self._tables, self._regulation.can_lower, policy)
         self._connections = Connections(
             self._fabric,
             self._tables,
             self._enforcer,
-            self._policy,
+            policy,
             settings.connections,
             self._out.append,
         )
-        self._switch_grace_ns = settings.switch_grace_ns
+        self._departures = Departures(settings.switch_grace_ns)
         self._link_timeout_ns = settings.link_timeout_ns
         self._replaying: set[PortId] = set()
-        self._gone_at: dict[int, int] = {}
-        self._given_up: set[int] = set()
         self._relearning = Relearning(
             self._fabric, self._tables, self._connections, self._out.append
         )
@@ -168,53 +168,31 @@ class Engine:
         return self._finish(now_ns)
 
     def _set_policies(self, policies: tuple[Rule, ...], now_ns: int) -> None:
-        former, self._policy = self._policy, Policy(policies)
-        self._policies = policies
-        wanted = {_exempt(rule).key: _exempt(rule) for rule in self._policy.exemptions}
-        for switch in filter(self._regulation.can_lower, self._tables.switches()):
-            for rule in former.exemptions:
-                if _exempt(rule).key not in wanted:
-                    self._tables.remove(switch, _exempt(rule).key)
-            for entry in wanted.values():
-                self._tables.put(switch, entry)
-        self._connections.set_policy(self._policy, now_ns)
+        policy, self._policies = Policy(policies), policies
+        self._exemptions.set_policy(policy)
+        self._connections.set_policy(policy, now_ns)
 
     # Turning regulation off and on
 
     def turn_off(self, bypass: Bypass, now_ns: int) -> list[Effect]:
         """Do not regulate a place any more."""
         self._regulation.turn_off(bypass, now_ns)
-        self._regulation_off([bypass], now_ns)
         return self._finish(now_ns)
 
     def turn_on(self, place: Place, by: str, now_ns: int) -> tuple[list[Bypass], list[Effect]]:
         """Regulate a place, and all within it, again; returns the bypasses that ended, too."""
-        ended = self._regulation.turn_on(place, now_ns)
-        self._regulation_on(ended, by)
+        ended = self._regulation.turn_on(place, by, now_ns)
         return ended, self._finish(now_ns)
 
     def replace_bypasses(self, bypasses: Iterable[Bypass], by: str, now_ns: int) -> list[Effect]:
         """Another controller has turned regulation off at these places, and on at all others."""
-        ended, begun = self._regulation.replace_bypasses(bypasses, now_ns)
-        self._regulation_on(ended, by)
-        self._regulation_off(begun, now_ns)
+        self._regulation.replace_bypasses(bypasses, by, now_ns)
         return self._finish(now_ns)
 
     def restore_bypasses(self, bypasses: Iterable[Bypass]) -> None:
         """Regulation was off at these places before this core was made."""
         for bypass in bypasses:
             self._regulation.bypasses.add(bypass)
-
-    def _regulation_off(self, begun: Iterable[Bypass], now_ns: int) -> None:
-        for bypass in begun:
-            fields: dict[str, object] = {**bypass.place._asdict(), "by": bypass.by}
-            if bypass.until_ns is not None:
-                fields["for_s"] = round((bypass.until_ns - now_ns) / 1e9)
-            self._out.append(Record("regulation_off", fields))
-
-    def _regulation_on(self, ended: Iterable[Bypass], by: str) -> None:
-        for bypass in ended:
-            self._out.append(Record("regulation_on", {**bypass.place._asdict(), "by": by}))
 
     # Switches, ports and links
 
@@ -230,9 +208,8 @@ class Engine:
         ports, held = list(ports), list(held)
         fields: dict[str, object] = {"switch": switch, "registers": features.registers}
         self._out.append(Record("switch_up", fields))
-        returns = self._gone_at.pop(switch, None) is not None
+        returns = self._departures.come_back(switch)
         is_known = switch in self._tables.switches()
-        self._given_up.discard(switch)
         present = {PortId(switch, port.number) for port in ports}
         for port_id in set(self._regulation.ports_of(switch)) - present:
             self._leave_port(port_id, now_ns)
@@ -269,8 +246,7 @@ class Engine:
             for counter in over:
                 self._connections.forget_remembered(counter.flow)
             self._relearning.connected(switch, now_ns)
-        for rule in self._policy.exemptions if features.registers else ():
-            self._tables.put(switch, _exempt(rule))
+        self._exemptions.connect(switch)
         self._regulation.restart(switch, now_ns)
         return self._finish(now_ns)
 
@@ -284,7 +260,7 @@ class Engine:
         self._connections.switch_down(switch, now_ns)
         self._relearning.disconnected(switch)
         self.tunnels.disconnect(switch)
-        self._gone_at[switch] = now_ns + self._switch_grace_ns
+        self._departures.leave(switch, now_ns)
         return self._finish(now_ns)
 
     def port_changed(self, switch: int, port: Port, now_ns: int) -> list[Effect]:
@@ -582,7 +558,7 @@ class Engine:
     def tend(self, now_ns: int) -> list[Effect]:
         """Do what is due by now: expiries, audits, and the relearning of reconnected switches; end
         bypasses whose time is over."""
-        self._regulation_on(self._regulation.expire_bypasses(now_ns), "expiry")
+        self._regulation.expire_bypasses(now_ns)
         self.estimation.tend(now_ns)
         self.protection.tend(now_ns)
         self._forwarding.distrust(now_ns)
@@ -593,16 +569,15 @@ class Engine:
         self._audits.tend(now_ns)
         self.offenders.tend(now_ns)
         self._relearning.tend(now_ns)
-        for switch in [gone for gone, until_ns in self._gone_at.items() if until_ns <= now_ns]:
-            del self._gone_at[switch]
+        for switch in self._departures.give_up(now_ns):
             self._connections.give_up(switch, now_ns)
             in_use = any(other == switch for other, _ in self._tables.entries(HostWindow))
             self._regulation.forget(switch, in_use)
             self.offenders.forget(switch)
             self.port_security.forget(switch)
-            self._given_up.add(switch)
-        for switch in [s for s in self._given_up if not self._fabric.has_links(s)]:
-            self._forget_switch(switch, now_ns)
+        for switch in self._departures.given_up:
+            if not self._fabric.has_links(switch):
+                self._forget_switch(switch, now_ns)
         return self._finish(now_ns)
 
     # What follows from an event
@@ -616,11 +591,8 @@ class Engine:
         self._enforcer.remove_port(port_id)
 
     def _forget_switch(self, switch: int, now_ns: int) -> None:
-        """Forget a switch that was given up and has no links any more.
-
-        While it has links it may still be forwarding, so other switches go on sending there.
-        """
-        self._given_up.discard(switch)
+        """Forget a switch that was given up and has no links any more."""
+        self._departures.forget(switch)
         for port_id in self._fabric.ports_of(switch):
             self._forwarding.remove_port(port_id)
             self._leave_port(port_id, now_ns)
@@ -644,7 +616,3 @@ class Engine:
         out = self._out.copy()
         self._out.clear()
         return out
-
-
-def _exempt(rule: Rule) -> Exempt:
-    return Exempt(rule.network, rule.prefix_bits, rule.port)

@@ -4,7 +4,7 @@ It joins ports, regulator and registers. A port is regulated as soon as it is kn
 by its limits. Changes go out in one message for each switch.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from controller.core.congestion.bypasses import Bypass, Bypasses, Place
@@ -121,32 +121,42 @@ class Regulation:
     def turn_off(self, bypass: Bypass, now_ns: int) -> None:
         """Do not regulate a place."""
         self.bypasses.add(bypass)
-        self._bypasses_changed([bypass.place], now_ns)
+        self._bypasses_changed(now_ns, begun=[bypass])
 
-    def turn_on(self, place: Place, now_ns: int) -> list[Bypass]:
+    def turn_on(self, place: Place, by: str, now_ns: int) -> list[Bypass]:
         """End the bypasses of a place and within it; returns them."""
         ended = self.bypasses.remove(place)
-        self._bypasses_changed([bypass.place for bypass in ended], now_ns)
+        self._bypasses_changed(now_ns, ended, by)
         return ended
 
-    def replace_bypasses(
-        self, bypasses: Iterable[Bypass], now_ns: int
-    ) -> tuple[list[Bypass], list[Bypass]]:
-        """Have these bypasses instead of all others; returns those that have ended and begun."""
+    def replace_bypasses(self, bypasses: Iterable[Bypass], by: str, now_ns: int) -> None:
+        """Have these bypasses instead of all others."""
         ended, begun = self.bypasses.replace(bypasses)
-        self._bypasses_changed([bypass.place for bypass in ended + begun], now_ns)
-        return ended, begun
+        self._bypasses_changed(now_ns, ended, by, begun)
 
-    def expire_bypasses(self, now_ns: int) -> list[Bypass]:
-        """End the bypasses whose time is over; returns them."""
-        ended = self.bypasses.expire(now_ns)
-        self._bypasses_changed([bypass.place for bypass in ended], now_ns)
-        return ended
+    def expire_bypasses(self, now_ns: int) -> None:
+        """End the bypasses whose time is over."""
+        self._bypasses_changed(now_ns, self.bypasses.expire(now_ns), "expiry")
 
-    def _bypasses_changed(self, places: list[Place], now_ns: int) -> None:
+    def _bypasses_changed(
+        self,
+        now_ns: int,
+        ended: Sequence[Bypass] = (),
+        by: str = "",
+        begun: Sequence[Bypass] = (),
+    ) -> None:
+        """Follow at the switches; record which have ended, `by` whom, and which have begun."""
+        places = [bypass.place for bypass in (*ended, *begun)]
         for switch in self._features:
             if any(place.switch in (None, switch) for place in places):
                 self._follow_all(switch, now_ns)
+        for bypass in ended:
+            self._emit(Record("regulation_on", {**bypass.place._asdict(), "by": by}))
+        for bypass in begun:
+            fields: dict[str, object] = {**bypass.place._asdict(), "by": bypass.by}
+            if bypass.until_ns is not None:
+                fields["for_s"] = round((bypass.until_ns - now_ns) / 1e9)
+            self._emit(Record("regulation_off", fields))
 
     def scheme(self, port_id: PortId) -> Scheme:
         """The scheme of a port; none while it is bypassed."""
