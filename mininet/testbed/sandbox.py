@@ -16,7 +16,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -29,6 +30,8 @@ _TOOLS = ("unshare", "setpriv", "nsenter", "ip", "tc", "ethtool", "ss", "mnexec"
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _SI_KERNEL = 0x80
 _GRACE_S = 10.0
+# What /proc says of what has ended: before its file was opened, or before that was read.
+_ENDED = (FileNotFoundError, ProcessLookupError)
 
 # unshare ends the sandbox with itself (--kill-child), setpriv ends unshare with this process.
 _ENTER = (
@@ -191,15 +194,19 @@ def reap_orphans() -> int:
     orphans do neither if their parent began one.
     """
     own, reaped = os.getsid(0), 0
-    for children in Path("/proc/self/task").glob("*/children"):
-        for pid in map(int, children.read_text().split()):
-            try:
-                state, _, _, session = _stat(pid)[:4]
-            except FileNotFoundError:
-                continue
+    for pid in _children():
+        with suppress(*_ENDED):
+            state, _, _, session = _stat(pid)[:4]
             if state == "Z" and int(session) not in (own, pid):
                 reaped += os.waitpid(pid, os.WNOHANG)[0] == pid
     return reaped
+
+
+def _children() -> Iterator[int]:
+    """The children of this process, by the thread that started them; threads may end meanwhile."""
+    for children in Path("/proc/self/task").glob("*/children"):
+        with suppress(*_ENDED):
+            yield from map(int, children.read_text().split())
 
 
 def _stat(pid: int) -> list[str]:

@@ -175,3 +175,18 @@ print(sum(reaped), own.wait(), leader.wait())
 def test_orphans_are_reaped_and_nobody_else() -> None:
     said = subprocess.check_output([sys.executable, "-c", ORPHANAGE], text=True)
     assert said.split() == ["1", "3", "4"]
+
+
+def test_a_process_that_ends_while_it_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    child = subprocess.Popen(["sleep", "60"])
+
+    def read_text(path: Path) -> str:
+        with path.open() as file:
+            if path == Path(f"/proc/{child.pid}/stat"):
+                child.kill()
+                child.wait()
+            return file.read()
+
+    monkeypatch.setattr(Path, "read_text", read_text)
+    assert sandbox.reap_orphans() == 0
+    assert child.returncode == -signal.SIGKILL
