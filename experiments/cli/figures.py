@@ -16,6 +16,7 @@ from experiments import workloads
 from experiments.cli import options
 from experiments.figures import axes, catalogue, claims, page, pairs, results, sweep
 from experiments.figures.spec import Figure, Line, Panel, Setting, Sweep, read
+from experiments.figures.table import show
 from experiments.runner import RunSpec
 from experiments.schemes import carried_by_tcp
 
@@ -279,7 +280,7 @@ def _measure(figure: Figure, name: str, out: Path, args: argparse.Namespace, dra
     if args.json:
         print(json.dumps(_as_json(found, verdicts, outcome, out), indent=2))
     else:
-        show(found, verdicts, Console(highlight=False, soft_wrap=True))
+        show(found, verdicts, Console(highlight=False))
         print(_ending(outcome, out))
     return outcome.status or int(bool(outcome.failed))
 
@@ -315,52 +316,6 @@ def _ending(outcome: sweep.Outcome, out: Path) -> str:
     took = sweep.in_words(outcome.seconds)
     again = f"weir-experiment report {out}"
     return f"{', '.join(parts)}; {took}\nrecorded in: {out}   again: {again}"
-
-
-_SHOWN = (
-    ("goodput_mbps", "goodput\nMb/s"), ("background_mbps", "background\nMb/s"),
-    ("fct_mean_ms", "FCT mean\nms"), ("fct_p99_ms", "FCT 99th %\nms"),
-    ("timeouts", "timeouts\n"), ("drops", "drops\n"),
-)  # fmt: skip
-
-
-def show(found: results.Results, verdicts: Iterable[claims.Verdict], console: Console) -> None:
-    """Print results as a table, and what became of the claims."""
-    cells = {(c.line, c.x, c.metric): c for c in found.cells if c.t is None}
-    if found.figure is None or found.figure.bench is None:
-        shown = [one for one in _SHOWN if any(metric == one[0] for _, _, metric in cells)]
-    else:
-        shown = [(name, name.replace("_", " ")) for name in found.figure.bench.patterns]
-    drawn = [panel.metric for panel in found.figure.panels] if found.figure else []
-    have = {name for name, _ in shown}
-    for name in drawn:
-        if name not in have and any(metric == name for _, _, metric in cells):
-            shown.append((name, name.replace("_", " ")))
-    what = found.figure.sweep.axis.replace("_", " ") if found.figure and found.figure.sweep else "x"
-    console.print(f"[bold]{found.name}[/bold]: {found.figure.title if found.figure else ''}")
-    table = Table(
-        "line", what.replace(" ", "\n"), *(title for _, title in shown), "runs\nvalid + void"
-    )
-    for column in table.columns[1:]:
-        column.justify = "right"
-    for line, x in dict.fromkeys((line, x) for line, x, _ in cells):
-        at = [cells.get((line, x, metric)) for metric, _ in shown]
-        counted = [cell for cell in at if cell is not None]
-        runs = f"{counted[0].runs} + {counted[0].void}" if counted else "-"
-        table.add_row(line, f"{x:g}", *map(_shown, at), runs)
-    console.print(table)
-    console.print("medians; in brackets their band of 95 % (bootstrap over the runs)")
-    for verdict in verdicts:
-        console.print(f"[bold]{verdict.verdict}[/bold]: {verdict.claim.text} ({verdict.why})")
-
-
-def _shown(cell: results.Cell | None) -> str:
-    if cell is None:
-        return "-"
-    band = cell.band
-    if cell.runs + cell.void < 2 or band.low == band.high:
-        return f"{band.median:.4g}"
-    return f"{band.median:.4g} [{band.low:.4g}, {band.high:.4g}]".replace("[", r"\[")
 
 
 def report(folders: Sequence[Path], out: Path, *, as_json: bool) -> int:

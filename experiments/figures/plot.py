@@ -154,7 +154,7 @@ def _panel(
     else:
         axes.set_xlabel(_x_label(figure, over_time=over_time))
     if over_time and len(figure.panels) > 1:
-        axes.set_title(f"{panel.at:g} {_swept(figure)}", fontsize=9.5, loc="left")
+        axes.set_title(f"{panel.at:g} {swept(figure)}", fontsize=9.5, loc="left")
     if _named(figure) and not over_time:
         assert figure.bench is not None
         names = figure.bench.names
@@ -244,7 +244,8 @@ def _paper(
                 )
 
 
-def _swept(figure: Figure) -> str:
+def swept(figure: Figure) -> str:
+    """Return what is varied, in words."""
     if figure.x_label:
         return figure.x_label
     if figure.sweep is None:
@@ -253,4 +254,4 @@ def _swept(figure: Figure) -> str:
 
 
 def _x_label(figure: Figure, *, over_time: bool) -> str:
-    return "time since the workload began [s]" if over_time else _swept(figure)
+    return "time since the workload began [s]" if over_time else swept(figure)
