@@ -14,7 +14,8 @@ def cache() -> Path:
 
 
 def newest(name: str) -> Path | None:
-    """The newest complete build of this name, if there is any."""
+    """The complete build of this name that was made or asked for last (tools/prepare), if there is
+    any."""
     built = [mark.parent for mark in cache().glob(f"{name}-*/.complete")]
     return max(built, key=lambda prefix: (prefix / ".complete").stat().st_mtime, default=None)
 
