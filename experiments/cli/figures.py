@@ -274,9 +274,9 @@ def _measure(figure: Figure, name: str, out: Path, args: argparse.Namespace, dra
         say("nothing is measured of what is drawn" + "; without --quick it is" * args.quick)
     verdicts = claims.judge(drawn, found.cells, pairs.pairs(drawn, found.rows))
     if drawn is not figure:
-        panels = {"title": drawn.title, "panels": drawn.panels}
         assert found.figure is not None
-        found = replace(found, figure=found.figure.model_copy(update=panels))
+        own = {name: getattr(drawn, name) for name in ("title", "panels", "x_label", "bench")}
+        found = replace(found, figure=found.figure.model_copy(update=own))
     if args.json:
         print(json.dumps(_as_json(found, verdicts, outcome, out), indent=2))
     else:

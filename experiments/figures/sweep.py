@@ -303,7 +303,12 @@ def _measure_runs(
     say: Say,
     end_s: float | None,
 ) -> None:
-    by = {"switch_build": find_prefix(jobs[0].spec.ovs_prefix).name, "code": code()} if jobs else {}
+    by: dict[str, str] = {}
+    if jobs:
+        # For all runs the same, whatever is built meanwhile.
+        prefix = find_prefix(jobs[0].spec.ovs_prefix)
+        jobs = [replace(job, spec=replace(job.spec, ovs_prefix=str(prefix))) for job in jobs]
+        by = {"switch_build": prefix.name, "code": code()}
     todo = [job for job in jobs if not is_done(job, out, by)]
     outcome.wanted, outcome.there = len(jobs), len(jobs) - len(todo)
     if outcome.there:

@@ -122,7 +122,7 @@ class Fetched(Rounds):
 
 
 def find_fountain() -> Path:
-    """Return the command: that of $WEIR_TRANSPORT_PREFIX, else of the newest build.
+    """Return the command: that of $WEIR_TRANSPORT_PREFIX, else of the build asked for last.
 
     Raises FountainError if there is none.
     """

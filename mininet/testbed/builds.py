@@ -21,7 +21,7 @@ def newest(name: str) -> Path | None:
 
 
 def transport() -> Path | None:
-    """Where the coded transports are: $WEIR_TRANSPORT_PREFIX, else the newest build."""
+    """Where the coded transports are: $WEIR_TRANSPORT_PREFIX, else the build asked for last."""
     given = os.environ.get(TRANSPORT_PREFIX_VARIABLE)
     return Path(given) if given else newest("transport")
 

@@ -31,7 +31,8 @@ class OvsError(RuntimeError):
 
 
 def find_prefix(given: str | os.PathLike[str] | None = None) -> Path:
-    """Return where the switch is: ``given``, else $WEIR_OVS_PREFIX, else the newest build."""
+    """Return where the switch is: ``given``, else $WEIR_OVS_PREFIX, else the build asked for
+    last."""
     chosen = given or os.environ.get(PREFIX_VARIABLE)
     if chosen:
         prefix = Path(chosen).resolve()
