@@ -23,16 +23,28 @@ _MOST_NAMED = 3
 _KTHREADD = 2
 
 
+# What is kept of figures decides no run, so it may be put there between two of them.
+_KEPT = "experiments/figures/*/*/*"
+
+
 @cache
 def commit() -> str | None:
     """Return the commit of this tree, with -dirty if it was changed since; None without git."""
-    top = Path(__file__).resolve().parents[2]
-    words = ["git", "-C", str(top), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+    return _commit(Path(__file__).resolve().parents[2])
+
+
+def _commit(top: Path) -> str | None:
+    git = ["git", "-C", str(top)]
+    changes = [*git, "status", "--porcelain", "--untracked-files=no", "--", ":/"]
+    changes += [f":(top,exclude){_KEPT}.{kind}" for kind in ("csv", "json")]
     try:
-        found = subprocess.run(words, capture_output=True, text=True, check=True, timeout=10)
+        found, changed = (
+            subprocess.run(words, capture_output=True, text=True, check=True, timeout=10).stdout
+            for words in ([*git, "rev-parse", "--short=12", "HEAD"], changes)
+        )
     except (OSError, subprocess.SubprocessError):
         return None
-    return found.stdout.strip() or None
+    return found.strip() + "-dirty" * bool(changed)
 
 
 # Of experiments: what decides a run. Figures, reports and commands only read its record.
