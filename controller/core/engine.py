@@ -34,6 +34,7 @@ from controller.core.hosts.port_security import PortSecurity
 from controller.core.hosts.resolution import Resolver, ResolverSettings
 from controller.core.topology.bonds import Bonds
 from controller.core.topology.departures import Departures
+from controller.core.topology.discovery import Discovery
 from controller.core.topology.fabric import Fabric
 from controller.core.topology.named_ports import NamedPorts
 from controller.core.topology.rtt import RoundTrips
@@ -130,8 +131,7 @@ class Engine:
             self._out.append,
         )
         self._departures = Departures(settings.switch_grace_ns)
-        self._link_timeout_ns = settings.link_timeout_ns
-        self._replaying: set[PortId] = set()
+        self._discovery = Discovery(settings.link_timeout_ns, self._out.append)
         self._relearning = Relearning(
             self._fabric, self._tables, self._connections, self._out.append
         )
@@ -281,14 +281,10 @@ class Engine:
     ) -> list[Effect]:
         """A discovery frame that left by `a` at `sent_ns` came in by `b`, the end of a tunnel if
         `by_tunnel`. An old one is ignored."""
-        if 0 <= now_ns - sent_ns <= self._link_timeout_ns:
+        if self._discovery.is_fresh(a, b, sent_ns, now_ns):
             self._fabric.set_tunnel(b, is_tunnel=by_tunnel)
             self._forwarding.link_seen(a, b, now_ns)
             self._regulation.link_seen(a, b, now_ns)
-        elif b not in self._replaying:
-            self._replaying.add(b)
-            fields: dict[str, object] = {"port": str(b), "of": str(a)}
-            self._out.append(Record("discovery_replayed", fields))
         return self._finish(now_ns)
 
     # Frames
@@ -584,7 +580,7 @@ class Engine:
 
     def _leave_port(self, port_id: PortId, now_ns: int) -> None:
         """A port is gone: stop its regulation, and remove entries that name its registers."""
-        self._replaying.discard(port_id)
+        self._discovery.forget_port(port_id)
         self.tunnels.port_gone(port_id)
         self.estimation.forget_port(port_id)
         self._regulation.remove_port(port_id, now_ns)

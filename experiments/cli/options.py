@@ -23,7 +23,7 @@ def add_where(command: argparse.ArgumentParser, out: str, more: str = "") -> Non
     )  # fmt: skip
     add(
         "--ovs", metavar="PREFIX",
-        help="the patched switch (default: $WEIR_OVS_PREFIX, else the newest that was built)",
+        help="the patched switch (default: $WEIR_OVS_PREFIX, else the build asked for last)",
     )  # fmt: skip
 
 

@@ -41,11 +41,12 @@ def tables(figure: Figure | None, points: Iterable[Cell], console: Console) -> I
     cells = {(cell.line, cell.x, cell.metric): cell for cell in points if cell.t is None}
     left = _metrics(figure, cells)
     while left:
-        fit = len(left)
-        while fit > 1 and _width(_table(figure, cells, left[:fit]), console) > console.width:
-            fit -= 1
-        yield _table(figure, cells, left[:fit])
-        left = left[fit:]
+        for fit in range(len(left), 0, -1):
+            table = _table(figure, cells, left[:fit])
+            if fit == 1 or _width(table, console) <= console.width:
+                yield table
+                left = left[fit:]
+                break
 
 
 def _metrics(figure: Figure | None, cells: _At) -> list[str]:

@@ -13,9 +13,8 @@ def cache() -> Path:
     return Path(os.environ.get("WEIR_CACHE") or Path(base) / "weir")
 
 
-def newest(name: str) -> Path | None:
-    """The complete build of this name that was made or asked for last (tools/prepare), if there is
-    any."""
+def latest(name: str) -> Path | None:
+    """The complete build of this name that was made or asked for last (tools/prepare), if any."""
     built = [mark.parent for mark in cache().glob(f"{name}-*/.complete")]
     return max(built, key=lambda prefix: (prefix / ".complete").stat().st_mtime, default=None)
 
@@ -23,7 +22,7 @@ def newest(name: str) -> Path | None:
 def transport() -> Path | None:
     """Where the coded transports are: $WEIR_TRANSPORT_PREFIX, else the build asked for last."""
     given = os.environ.get(TRANSPORT_PREFIX_VARIABLE)
-    return Path(given) if given else newest("transport")
+    return Path(given) if given else latest("transport")
 
 
 def add_programs_to_path() -> None:

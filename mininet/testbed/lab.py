@@ -106,7 +106,7 @@ def _parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     add(
         "--ovs", default=None, metavar="PREFIX",
-        help="the switch (default: $WEIR_OVS_PREFIX, else the newest that was built)",
+        help="the switch (default: $WEIR_OVS_PREFIX, else the build asked for last)",
     )  # fmt: skip
     return parser
 

@@ -39,7 +39,7 @@ def find_prefix(given: str | os.PathLike[str] | None = None) -> Path:
         if not (prefix / "sbin/ovs-vswitchd").exists():
             raise OvsError(f"no sbin/ovs-vswitchd under {prefix}: run 'make switch'")
         return prefix
-    built = builds.newest("ovs")
+    built = builds.latest("ovs")
     if built is None:
         raise OvsError(f"no built switch in {builds.cache()}: run 'make switch'")
     return built
