@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from experiments.bench.sandboxed import Incomplete
-from experiments.bench.transport import dfcp, dfcp_sharing, dfcp_updates
+from experiments.bench.transport import dfcp, dfcp_parameters, dfcp_sharing, dfcp_updates
 from experiments.network.long_link import LongLink
 
 
@@ -62,6 +62,30 @@ def test_a_link_without_a_valid_run_has_no_figure(monkeypatch: pytest.MonkeyPatc
         "dfcp_void_runs_loss1_rtt0": 3,
         "bbr_void_runs_loss1_rtt0": 0,
     }
+
+
+def test_parameters_are_compared_with_the_flow_without_redundancy() -> None:
+    trials = [
+        {"name": "redundancy0", "mbps": 90.0, "void_runs": 0},
+        {"name": "redundancy50", "mbps": 60.0, "void_runs": 1},
+        {"name": "window1", "mbps": 9.0, "void_runs": 0},
+    ]
+    assert dfcp_parameters.of_trials(trials, lambda _: None) == pytest.approx(
+        {
+            "redundancy0_void_runs": 0,
+            "redundancy0_goodput_mbps": 90.0,
+            "redundancy0_share": 1.0,
+            "redundancy50_void_runs": 1,
+            "redundancy50_goodput_mbps": 60.0,
+            "redundancy50_share": 2 / 3,
+            "window1_void_runs": 0,
+            "window1_goodput_mbps": 9.0,
+        }
+    )
+    lost = {"name": "window2", "mbps": None, "void_runs": 3}
+    with pytest.raises(Incomplete) as incomplete:
+        dfcp_parameters.of_trials([*trials, lost], lambda _: None)
+    assert incomplete.value.what == ["window2"]
 
 
 def test_updates_are_told_by_quantiles_and_missed_ones_counted(

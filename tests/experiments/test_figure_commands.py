@@ -64,7 +64,7 @@ def test_help(argv: list[str], taught: list[str], capsys: pytest.CaptureFixture[
         ("run", "run what? name a figure"),
         ("run --quick --scheme weir", "--quick is of figures"),
         ("run --scheme wier", "no scheme 'wier': did you mean weir? There are"),
-        ("run sdtcp-fig99", "no figure 'sdtcp-fig99': there are dfcp-fig11"),
+        ("run sdtcp-fig99", "no figure 'sdtcp-fig99': there are dfcp-fig9"),
         ("run sdtcp-fig9 --rate 50", "--rate is set by the figure: copy its figure.toml"),
         ("run sdtcp-fig9 --no-background", "--no-background is set by the figure"),
         ("run sdtcp-fig9 --scheme wier", "no line and no scheme 'wier': the figure's lines are"),

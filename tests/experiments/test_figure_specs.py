@@ -432,7 +432,7 @@ def test_figures_from_outside_are_found(tmp_path: Path, monkeypatch: pytest.Monk
     (folder / "figure.toml").write_text(TOML)
     monkeypatch.setenv(catalogue.EXTRA, str(tmp_path))
     assert catalogue.entry("mine-fig1").folder == folder
-    with pytest.raises(SpecError, match="no figure 'mine-fig2': there are dfcp-fig11,"):
+    with pytest.raises(SpecError, match="no figure 'mine-fig2': there are dfcp-fig9,"):
         catalogue.entry("mine-fig2")
 
 

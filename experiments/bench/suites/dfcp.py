@@ -13,6 +13,10 @@ SUITES.add(
                 seeded=True,
             ),
             "codes": Group("experiments.bench.transport.dfcp_codes", quick={"losses_pct": (5.0,)}),
+            "parameters": Group(
+                "experiments.bench.transport.dfcp_parameters",
+                quick={"redundancies_pct": (0, 5, 50), "windows": (1, 4, 16)},
+            ),
             "updates": Group("experiments.bench.transport.dfcp_updates", quick={"joins": 20}),
             "sharing": Group(
                 "experiments.bench.transport.dfcp_sharing",

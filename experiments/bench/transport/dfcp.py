@@ -168,9 +168,11 @@ class Sent:
     receiver_s: float
 
 
-def send(bed: Bed, file: Path, log: Path, code: str = "raptor") -> Sent:
+def send(
+    bed: Bed, file: Path, log: Path, code: str = "raptor", options: Sequence[str] = ()
+) -> Sent:
     """Send a file from end to end, with a code of ``fountain send`` or, if it is ``none``, as it
-    is."""
+    is. ``options`` are further ones of that command."""
     sender, receiver = bed.host(bed.roles.senders[0]), bed.host(bed.roles.receiver)
     place = fountain.Place(receiver.pid, receiver.IP(), fountain.PORT)
     rate = [f"--rate={_RATE_BPS * _TOLD_PART:.0f}", f"--symbol-bytes={_SYMBOL_BYTES}"]
@@ -179,7 +181,7 @@ def send(bed: Bed, file: Path, log: Path, code: str = "raptor") -> Sent:
     before_s = ended_children_s()
     inbox = bed.run_dir / "in"
     with fountain.receiver(inbox, place, log, decode=code != "none") as receiving:
-        argv = fountain.send_argv(receiving, file, rate)
+        argv = fountain.send_argv(receiving, file, [*rate, *options])
         with Command(argv, name="fountain send", log=log, pid=sender.pid) as sending:
             for message in sending.messages(timeout_s=120):
                 last = message
