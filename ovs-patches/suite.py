@@ -73,6 +73,9 @@ def run(
     if again:
         progress(f"{len(again)} failed; once more, alone: {' '.join(map(str, again))}")
         groups |= _groups(tree, target, list(map(str, again)), progress)
+        for number in again:
+            if groups[number][1] not in _BAD:
+                progress(f"passed only when run again: {groups[number][0]}")
     seen: Counter[str] = Counter()
     outcomes, logs = {}, {}
     for number, (title, outcome) in sorted(groups.items()):

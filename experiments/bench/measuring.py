@@ -134,11 +134,25 @@ def run(
     console = Console(highlight=False)
     if benchmark.conclusion:
         benchmark.conclusion.show(figures, out, console)
-    if not benchmark.draws and any(bench_picture.panels(figures)):
-        bench_picture.draw(figures, out.with_suffix(".png"), suite)
-        console.print(f"picture: {out.with_suffix('.png')}", soft_wrap=True)
+    for picture in draw(figures, out):
+        console.print(f"picture: {picture}", soft_wrap=True)
     _print(measured, tabled, failed, out, console)
     return 1 if failed else 0
+
+
+def draw(figures: Mapping[str, Any], out: Path) -> list[Path]:
+    """Draw a benchmark's figures, as they are written down, beside the file ``out``; return the
+    pictures: what its conclusion draws, else what any figures have in common, if there are any.
+    """
+    benchmark = SUITES.get(str(figures.get("asked.suite")))
+    conclusion = benchmark.conclusion if benchmark else None
+    if conclusion and (drawn := conclusion.draw(figures, out)):
+        return list(drawn)
+    if not any(bench_picture.panels(figures)):
+        return []
+    picture = out.with_suffix(".png")
+    bench_picture.draw(figures, picture, out.stem)
+    return [picture]
 
 
 def void_runs(figures: Mapping[str, object]) -> list[str]:

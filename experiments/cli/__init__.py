@@ -81,7 +81,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         _WITH, dest="extensions", type=Path, action="append", default=[], metavar="FILE",
-        help="a scheme, workload or topology of one's own, or a folder of them "
+        help="a scheme, workload, topology or benchmark of one's own, or a folder of them "
         "(docs/extending.md); may be given several times, before the command; the same as "
         f"{EXTENSIONS}",
     )  # fmt: skip

@@ -44,7 +44,7 @@ def add(commands: options.Commands) -> None:
         option("--out", type=Path, metavar="FILE", help=f"(default build/bench/{name}.json)")
         option(
             "--schemes", metavar="NAME,...",
-            help="what is compared, where schemes are (default: all that the suite knows)",
+            help="what is compared, where schemes are (default: those of each group)",
         )  # fmt: skip
         option(
             "--repeats", type=int, default=usual.repeats, metavar="N",

@@ -8,13 +8,14 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from experiments.bench import measuring
 from experiments.cli import options
 from experiments.cli.report import by_setting, recorded
 from experiments.figures import page, plot, results
 from experiments.figures.compare import Difference, compare
 from experiments.measure import captures
 from experiments.measure.record import Run
-from experiments.report import bench_picture, connections, figure
+from experiments.report import connections, figure
 
 _COMPARE = """\
 Compares the results of two folders: of figures, sweeps, or runs of any kind. Where both have valid
@@ -134,10 +135,11 @@ def _export(args: argparse.Namespace) -> int:
 def _plot(args: argparse.Namespace) -> int:
     for source in map(_there, args.sources):
         if source.suffix == ".json":
-            picture = (args.out or source.parent) / f"{source.stem}.png"
-            options.folder(picture.parent)
-            bench_picture.draw(json.loads(source.read_text()), picture, source.stem)
-            print(picture)
+            beside = options.folder(args.out or source.parent) / source.name
+            pictures = measuring.draw(json.loads(source.read_text()), beside)
+            if not pictures:
+                raise ValueError(f"{source} holds no figures that could be drawn")
+            print(" ".join(map(str, pictures)))
             continue
         out = options.folder(args.out or Path("build/plot"))
         swept = page.sweeps([source])

@@ -123,9 +123,9 @@ def run(args: argparse.Namespace, command: argparse.ArgumentParser) -> int:
 # What a figure's file sets, so that an option which sets it too is a mistake.
 _FIGURES_OWN = (
     "workload", "set", "rounds", "block", "connections_per_sender", "topology", "shape", "rate",
-    "buffer", "delay", "background", "receive_buffer", "hosts", "quickack", "initial_window",
-    "least_rto", "mss", "follow", "pcap", "no_timestamps", "no_sack", "no_window_scaling",
-    "window_scale",
+    "buffer", "delay", "background", "receive_buffer", "hosts", "congestion_control", "quickack",
+    "initial_window", "least_rto", "mss", "follow", "pcap", "no_timestamps", "no_sack",
+    "no_window_scaling", "window_scale",
 )  # fmt: skip
 
 

@@ -65,8 +65,8 @@ def receive_buffer(args: argparse.Namespace) -> int | None:
     return args.receive_buffer or None
 
 
-def add_hosts(command: argparse.ArgumentParser) -> None:
-    """Add the options for the hosts' TCP."""
+def add_hosts(command: argparse.ArgumentParser) -> Any:
+    """Add the options for the hosts' TCP; return their group."""
     group = command.add_argument_group(
         "hosts",
         "Linux's own settings, unless one of these is given; what the scheme sets prevails. The "
@@ -91,6 +91,7 @@ def add_hosts(command: argparse.ArgumentParser) -> None:
         "--window-scale", type=int, metavar="N",
         help="0 to 14: has the receive buffer and the largest window that lead to it",
     )  # fmt: skip
+    return group
 
 
 def host_changes(args: argparse.Namespace) -> dict[str, Any]:

@@ -54,6 +54,7 @@ examples:
   weir-experiment run --scheme weir --sweep buffer_kib=16,32,64,128
   weir-experiment run --scheme weir --workload fresh --senders 8 --rounds 50 --no-background
   weir-experiment run --scheme cubic --workload long-flows --set seconds=20 --senders 4
+  weir-experiment run --scheme fair,weir --congestion-control cubic --senders 32 --repeat 3
   weir-experiment run --scheme dctcp --topology star --workload web-search --set load=0.8 seconds=60
   weir-experiment run --scheme sdtcp --topology leaf-spine --shape leaves=8 --rate 50 --buffer 32
 
@@ -129,7 +130,12 @@ def add(commands: options.Commands) -> None:
     option("--json", action="store_true", help="print the result as JSON, flat")
     options.add_receive_buffer(command)
     options.add_where(command, "build/run", figures.OUT_HELP)
-    options.add_hosts(command)
+    hosts = options.add_hosts(command)
+    hosts.add_argument(
+        "--congestion-control", metavar="NAME",
+        help="one that this kernel has, under a scheme that leaves it open: "
+        f"{', '.join(schemes.over_any_control())} (default {schemes.USUAL_CONTROL})",
+    )  # fmt: skip
     command.set_defaults(handler=partial(_run, command))
 
 
@@ -140,9 +146,9 @@ def _run(command: argparse.ArgumentParser, args: argparse.Namespace) -> int:
         raise ValueError("--quick is of figures: name one ('weir-experiment list' shows them)")
     if not args.scheme:
         raise ValueError("run what? name a figure ('weir-experiment list'), or give --scheme")
-    for name in args.scheme:
-        schemes.carried_by_tcp(name)
     spec = _spec(args)
+    for name in args.scheme:
+        schemes.carried_by_tcp(name).hosts(spec.host)
     if len(args.scheme) > 1 or len(args.senders) > 1 or args.sweep or (args.repeat or 1) > 1:
         return figures.run_adhoc(spec, args)
     status = runner.run(spec, options.folder(args.out))
@@ -167,7 +173,8 @@ def _spec(args: argparse.Namespace) -> runner.RunSpec:
         followed=args.follow,
         captures=args.pcap,
     )
-    return replace(spec, host=replace(spec.host, **options.host_changes(args)))
+    changes = options.host_changes(args) | {"congestion_control": args.congestion_control}
+    return replace(spec, host=replace(spec.host, **changes))
 
 
 def _show(run: Run, args: argparse.Namespace) -> None:

@@ -28,7 +28,7 @@ from experiments.measure.machine import code
 from experiments.measure.netstat import TIMEOUTS
 from experiments.measure.record import FORMAT, QUEUE, RECORD
 from experiments.runner import RunSpec, usual_host
-from experiments.schemes import available
+from experiments.schemes import available, carried_by_tcp
 from testbed.config import HostSettings
 from testbed.ovs import find_prefix
 
@@ -109,7 +109,10 @@ def _spec(figure: Figure, line: Line, axis: axes.Axis, value: Any, seed: int) ->
         captures=setting.captures,
         host=hosts(figure.hosts, line.hosts),
     )
-    return axis.change(spec, value)
+    spec = axis.change(spec, value)
+    # Whether hosts can be so, before any run.
+    carried_by_tcp(spec.scheme).hosts(spec.host)
+    return spec
 
 
 def hosts(*named_or_changed: str | Mapping[str, Any]) -> HostSettings:

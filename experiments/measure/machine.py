@@ -15,6 +15,7 @@ import psutil
 import controller
 import testbed
 from experiments.measure.sampling import share_of_processors
+from testbed.registry import extension_files
 
 # Less than these is not worth a word.
 _NOTABLE_STEAL_SHARE = 0.02
@@ -57,13 +58,15 @@ _DECISIVE = (
 @cache
 def code(*more: str) -> str:
     """Return twelve letters that stand for the code that decides what a run measures: controller,
-    test bed, and of the experiments the runs', with ``more`` of their files and folders.
+    test bed, and of the experiments the runs', with ``more`` of their files and folders, and what
+    is offered from outside the tree (``testbed.registry``).
 
     Commits that change nothing else, as a figure's text, have the same.
     """
     experiments = Path(__file__).resolve().parents[1]
     tops = [Path(package.__path__[0]).resolve() for package in (controller, testbed)]
-    return _digest([*tops, *(experiments / name for name in (*_DECISIVE, *more))])
+    own = [experiments / name for name in (*_DECISIVE, *more)]
+    return _digest([*tops, *own, *extension_files()])
 
 
 def _digest(tops: Sequence[Path]) -> str:

@@ -20,36 +20,54 @@ from testbed.registry import Registry
 # The kernel's shaper runs a little faster than the queue in virtual time. Long transfers that are
 # clocked by what the shaper lets out would fill that queue without end.
 QUEUE = {"release": "thread"}
-RENO = HostSettings(congestion_control="reno")
+USUAL_CONTROL = "reno"
+"""The congestion control of hosts where neither the scheme nor the run says which."""
 
 
 @dataclass(frozen=True)
 class Scheme:
     """``label`` is what reports call it, ``about`` a line for help texts.
 
-    ``host`` is what the hosts' TCP is set to, whatever else a run wants of it; ``queue`` what the
-    queue of every switch port is set to (ovs-vswitchd.conf.db(5), QoS type weir). ``regulation`` is
-    the controller's regulation scheme: weir, sdtcp, none; with None there is no controller, and
-    switches learn by themselves. ``controller`` has more of the controller's configuration, by
-    section. ``fetch`` says that LTTP or ATP carries the data, and how; None means TCP. ``acc`` is
-    what TCP-ACC's layer beneath the TCP of all hosts codes (``fountain acc up --coding``); None:
-    there is no such layer.
+    ``host`` is what the hosts' TCP is set to, whatever else a run wants of it (``hosts``);
+    ``queue`` what the queue of every switch port is set to (ovs-vswitchd.conf.db(5), QoS type
+    weir). ``regulation`` is the controller's regulation scheme: weir, sdtcp, none; with None there
+    is no controller, and switches learn by themselves. ``controller`` has more of the controller's
+    configuration, by section. ``fetch`` says that LTTP or ATP carries the data, and how; None means
+    TCP. ``acc`` is what TCP-ACC's layer beneath the TCP of all hosts codes (``fountain acc up
+    --coding``); None: there is no such layer.
     """
 
     name: str
     label: str
     about: str
-    host: HostSettings = RENO
+    host: HostSettings = field(default_factory=HostSettings)
     queue: Mapping[str, str] = field(default_factory=lambda: QUEUE)
     regulation: str | None = "none"
     controller: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     fetch: Mode | AtpMode | None = None
     acc: str | None = None
 
+    def hosts(self, wanted: HostSettings) -> HostSettings:
+        """Return hosts that are ``wanted``, under this scheme. Where both say something the scheme
+        prevails.
+
+        Raises ValueError if both name a congestion control, each another one: results under this
+        scheme's name would be those of another.
+        """
+        own, theirs = self.host.congestion_control, wanted.congestion_control
+        if own is not None and theirs not in (None, own):
+            raise ValueError(
+                f"scheme {self.name} is congestion control {own}: hosts cannot have {theirs}. "
+                f"Those that leave it open are {', '.join(over_any_control())}"
+            )
+        made = self.host.over(wanted)
+        return replace(made, congestion_control=made.congestion_control or USUAL_CONTROL)
+
     def on(self, config: BedConfig) -> BedConfig:
         """Return the test bed ``config`` under this scheme: all of its parts, or none.
 
-        Where both say something of hosts, queues or controller, the scheme prevails.
+        Where both say something of queues or controller, the scheme prevails; of hosts, see
+        ``hosts``.
         """
         sections = {
             name: {**config.controller.get(name, {}), **self.controller.get(name, {})}
@@ -59,7 +77,7 @@ class Scheme:
             config,
             scheme=self.regulation,
             queue={**config.queue, **self.queue},
-            host=self.host.over(config.host),
+            host=self.hosts(config.host),
             controller=sections,
         )
 
@@ -104,6 +122,12 @@ def carried_by_tcp(name: str) -> Scheme:
 def over_tcp() -> list[str]:
     """Return the names of the schemes whose data TCP carries."""
     return [name for name, one in SCHEMES.items() if one.fetch is None]
+
+
+def over_any_control() -> list[str]:
+    """Return the names of the schemes over TCP under which hosts may have any congestion
+    control."""
+    return [name for name in over_tcp() if SCHEMES[name].host.congestion_control is None]
 
 
 def over_lttp() -> list[str]:

@@ -6,7 +6,7 @@ SCHEMES.add(
     Scheme(
         "acc",
         "TCP-ACC",
-        "TCP Reno over TCP-ACC's layer at all hosts",
+        "TCP over TCP-ACC's layer at all hosts",
         acc="acc",
     )
 )

@@ -3,13 +3,13 @@
 from dataclasses import replace
 
 from experiments.hosts import hosts
-from experiments.schemes import RENO, SCHEMES, Scheme
+from experiments.schemes import SCHEMES, Scheme
 
 SCHEMES.add(
     Scheme(
         "sdtcp",
         "SDTCP",
-        "TCP Reno; the controller answers notices (regulation scheme sdtcp)",
+        "the controller answers notices (regulation scheme sdtcp)",
         regulation="sdtcp",
     )
 )
@@ -27,6 +27,6 @@ SCHEMES.add(
         name="sdtcp_paper",
         label="SDTCP, paper",
         about="as sdtcp_letter, on hosts as the paper has them (--hosts paper)",
-        host=RENO.over(hosts("paper").settings),
+        host=hosts("paper").settings,
     )
 )

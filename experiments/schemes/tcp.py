@@ -3,7 +3,9 @@
 from experiments.schemes import QUEUE, SCHEMES, Scheme
 from testbed.config import HostSettings
 
-SCHEMES.add(Scheme("reno", "Reno", "TCP Reno, drop-tail queues"))
+SCHEMES.add(
+    Scheme("reno", "Reno", "TCP Reno, drop-tail queues", HostSettings(congestion_control="reno"))
+)
 SCHEMES.add(
     Scheme(
         "reno_rto10",
@@ -25,7 +27,7 @@ SCHEMES.add(
     Scheme(
         "fair",
         "Fair queue",
-        "TCP Reno, a fair queue for each connection (DRR, which drops from the longest)",
+        "a fair queue for each connection (DRR, which drops from the longest)",
         queue=QUEUE | {"scheduler": "drr"},
     )
 )
@@ -33,8 +35,8 @@ SCHEMES.add(
     Scheme(
         "kernel",
         "Kernel's shaper",
-        "as reno, but the kernel's shaper releases the queues, as by default",
+        "drop-tail queues, which the kernel's shaper releases, as by default",
         queue={},
     )
 )
-SCHEMES.add(Scheme("fifo", "FIFO", "as reno, without a controller", regulation=None))
+SCHEMES.add(Scheme("fifo", "FIFO", "drop-tail queues, without a controller", regulation=None))

@@ -6,7 +6,7 @@ SCHEMES.add(
     Scheme(
         "weir",
         "Weir",
-        "TCP Reno; the controller holds every port at all times (regulation scheme weir)",
+        "the controller holds every port at all times (regulation scheme weir)",
         regulation="weir",
     )
 )

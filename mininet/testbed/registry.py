@@ -15,6 +15,7 @@ import os
 import pkgutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -95,8 +96,16 @@ class ExtensionError(ValueError):
 
 
 _extensions: set[str] = set()
+_extension_files: set[Path] = set()
 _reading = ""
 """What from outside the tree is being read."""
+
+
+def extension_files() -> list[Path]:
+    """Return the files from outside the tree that were read for registries, of an entry point the
+    one of its module. Raises ExtensionError where one cannot be read."""
+    _read_extensions()
+    return sorted(_extension_files)
 
 
 def _read_extensions() -> None:
@@ -106,9 +115,9 @@ def _read_extensions() -> None:
         if not path.exists():
             raise ExtensionError(f"{EXTENSIONS} names {named}, which is not there")
         for file in sorted(path.glob("*.py")) if path.is_dir() else [path]:
-            _read_once(str(file), lambda file=file: _execute(file))  # type: ignore[misc]
+            _read_once(str(file), partial(_execute, file))
     for entry in importlib.metadata.entry_points(group=GROUP):
-        _read_once(f"entry point {entry.name} ({entry.value})", entry.load)
+        _read_once(f"entry point {entry.name} ({entry.value})", partial(_load, entry))
 
 
 def _read_once(what: str, read: Callable[[], object]) -> None:
@@ -125,7 +134,14 @@ def _read_once(what: str, read: Callable[[], object]) -> None:
         _reading = ""
 
 
+def _load(entry: importlib.metadata.EntryPoint) -> None:
+    entry.load()
+    if file := getattr(sys.modules.get(entry.module), "__file__", None):
+        _extension_files.add(Path(file))
+
+
 def _execute(file: Path) -> None:
+    _extension_files.add(file)
     name = f"weir_extension_{file.stem}"
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:

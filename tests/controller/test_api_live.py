@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import httpx
@@ -163,7 +164,7 @@ def test_an_answer_does_not_wait_for_an_acknowledgment(world: ControllerWithApi)
         begun_s = time.monotonic()
         assert world.ask("/v1/fountains").status_code == 200
         took_s.append(time.monotonic() - begun_s)
-    assert sorted(took_s)[0] < 0.03
+    assert median(took_s) < 0.03
 
 
 def test_events_are_followed(world: ControllerWithApi) -> None:

@@ -81,10 +81,21 @@ def test_a_group_that_fails_costs_its_own_figures_only(
     assert f"picture: {out.with_suffix('.png')}" in told.replace("\n", "")
 
 
-def test_every_benchmark_leaves_a_picture() -> None:
-    for suite in SUITES.values():
-        assert suite.draws == (suite.name in {"acc", "apps", "short-flows", "transport"})
-        assert suite.conclusion is not None or not suite.draws
+def test_every_benchmark_leaves_a_picture_whichever_groups_were_measured(tmp_path: Path) -> None:
+    for name in SUITES:
+        out = tmp_path / f"{name}.json"
+        found = {"asked.suite": name, "measured_mbps": 12.5}
+        assert measuring.draw(found, out) == [out.with_suffix(".png")]
+        assert out.with_suffix(".png").stat().st_size > 1000
+    assert measuring.draw({"asked.suite": "acc"}, tmp_path / "none.json") == []
+
+
+def test_a_picture_of_the_benchmarks_own_is_drawn_again_from_its_figures(tmp_path: Path) -> None:
+    found = {"asked.suite": "transport", "veth_lttp_1_goodput_gbps": 7.0}
+    drawn, generic = tmp_path / "own.json", tmp_path / "generic.json"
+    assert measuring.draw(found, drawn) == [tmp_path / "own.png"]
+    assert measuring.draw({**found, "asked.suite": "none"}, generic) == [tmp_path / "generic.png"]
+    assert drawn.with_suffix(".png").read_bytes() != generic.with_suffix(".png").read_bytes()
 
 
 def test_figures_by_n_are_curves_and_others_bars() -> None:

@@ -216,7 +216,8 @@ def test_tables_and_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     result = capsys.readouterr().out
     assert "0.90 (0.90-0.90)" in result
     assert "min_throughput_ratio" in result
-    assert (tmp_path / conclusion.PICTURE).stat().st_size > 10_000
+    (picture,) = conclusion.draw(found, tmp_path / "apps.json")
+    assert picture.stat().st_size > 10_000
 
 
 def test_too_few_hosts_are_told() -> None:

@@ -76,7 +76,8 @@ def test_bounds_that_do_not_hold_are_named_and_the_picture_is_drawn(tmp_path: Pa
     console = Console(width=120, record=True)
     conclusion.show(figures, tmp_path / "transport.json", console)
     assert "quinn, large window" in console.export_text()
-    assert (tmp_path / conclusion.PICTURE).stat().st_size > 0
+    (picture,) = conclusion.draw(figures, tmp_path / "transport.json")
+    assert picture.stat().st_size > 0
 
 
 def test_the_median_turn_of_requests_counts_and_the_slowest_request() -> None:

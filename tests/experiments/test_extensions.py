@@ -83,3 +83,17 @@ def test_an_installed_package_offers_its_modules(folder: Path) -> None:
     environment = os.environ | {"PYTHONPATH": str(folder)}
     done = subprocess.run(argv, capture_output=True, text=True, check=False, env=environment)
     assert "TCP Reno, least timeout 10 ms" in done.stdout
+
+
+def test_what_it_has_is_part_of_the_code_that_decides_a_run(folder: Path) -> None:
+    ask = ("-c", "from experiments.measure.machine import code; print(code())")
+
+    def code(extensions: str) -> str:
+        environment = os.environ | {"WEIR_EXTENSIONS": extensions}
+        return subprocess.check_output([sys.executable, *ask], env=environment, text=True)
+
+    file = folder / "tuned.py"
+    before = code(str(file))
+    assert code("") != before == code(str(file))
+    file.write_text(f"{file.read_text()}\n# Changed.\n")
+    assert code(str(file)) != before

@@ -11,7 +11,16 @@ from experiments.bench.suites import SUITES
 from experiments.bench.transport import dfcp, dfcp_sharing, fairness
 from experiments.hosts import hosts
 from experiments.runner import RunSpec, bed_config
-from experiments.schemes import SCHEMES, Scheme, described, over_atp, over_lttp, over_tcp, scheme
+from experiments.schemes import (
+    SCHEMES,
+    Scheme,
+    described,
+    over_any_control,
+    over_atp,
+    over_lttp,
+    over_tcp,
+    scheme,
+)
 from experiments.schemes.dctcp import named
 from experiments.workloads.reads import Reads
 from testbed import dctcp
@@ -113,6 +122,18 @@ def test_what_a_scheme_sets_prevails() -> None:
     wanted = HostSettings(congestion_control="bbr", initcwnd=2, ecn=False)
     host = scheme("dctcp").host.over(wanted)
     assert host == HostSettings(congestion_control=dctcp.NAME, initcwnd=2, ecn=True)
+
+
+def test_a_congestion_control_is_the_schemes_or_where_it_leaves_it_open_the_runs() -> None:
+    cubic = HostSettings(congestion_control="cubic", initcwnd=2)
+    assert scheme("weir").hosts(HostSettings()).congestion_control == "reno"
+    assert scheme("weir").hosts(cubic) == cubic
+    assert scheme("cubic").hosts(cubic) == cubic
+    assert bed_config(RunSpec("fair", Reads(senders=2), host=cubic)).host == cubic
+    for name in ("reno", "reno_rto10", "bbr", "dctcp"):
+        with pytest.raises(ValueError, match=f"{name} is congestion control .*cubic.*, weir"):
+            scheme(name).on(BedConfig(host=cubic))
+        assert name not in over_any_control()
 
 
 def test_a_name_that_is_not_there_and_one_that_is_taken() -> None:

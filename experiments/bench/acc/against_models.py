@@ -18,7 +18,6 @@ from experiments.bench.acc.layer import TCPS
 from experiments.bench.acc.risks import MODELS
 from experiments.bench.acc.timeouts import CELLS, MEASURED, PREFIX
 
-PICTURE = "acc_timeouts.png"
 _COLOURS = ("#0072B2", "#009E73", "#E69F00", "#D55E00", "#CC79A7")
 _GREY = "#444444"
 # In the table of models alone.

@@ -28,7 +28,6 @@ from experiments.bench.acc import (
 from experiments.bench.acc.layer import LINES, TCPS
 from experiments.measure.validity import MIN_IDLE_SHARE, Check
 
-PICTURE, FOLLOWING_PICTURE = "acc.png", "acc_following.png"
 _MEAN, _VALID = "_mean_ms", ("_valid_turns", "_valid_runs")
 _WORSE, _VOID = "acc_worse", "void"
 # What TCP-ACC is to show.
@@ -82,8 +81,8 @@ def rises_and_falls(steps: Sequence[Mapping[str, float]]) -> bool:
     )
 
 
-def show(figures: Mapping[str, Any], out: Path, console: Console) -> None:
-    """Print the tables, and draw the pictures beside ``out``."""
+def show(figures: Mapping[str, Any], _out: Path, console: Console) -> None:
+    """Print the tables."""
     for cell in cells(figures):
         console.print(_of_flows(cell, figures))
     if table := of_incast(figures):
@@ -102,14 +101,20 @@ def show(figures: Mapping[str, Any], out: Path, console: Console) -> None:
     for name in (_WORSE, _VOID):
         if figures.get(name):
             console.print(f"[bold]{name}[/bold] {figures[name]}")
-    for name, draw, there in (
-        (PICTURE, draw_means, cells(figures)),
-        (FOLLOWING_PICTURE, draw_following, f"{following.PREFIX}_s" in figures),
-        (against_models.PICTURE, against_models.draw, figures.get(timeouts.CELLS)),
+
+
+def draw(figures: Mapping[str, Any], out: Path) -> list[Path]:
+    """Draw beside ``out`` what was measured; return the pictures."""
+    pictures = []
+    for ending, one, there in (
+        ("", draw_means, cells(figures)),
+        ("_following", draw_following, f"{following.PREFIX}_s" in figures),
+        ("_timeouts", against_models.draw, figures.get(timeouts.CELLS)),
     ):
         if there:
-            draw(figures, out.with_name(name))
-            console.print(f"picture: {out.with_name(name)}", soft_wrap=True)
+            pictures.append(out.with_name(f"{out.stem}{ending}.png"))
+            one(figures, pictures[-1])
+    return pictures
 
 
 def _change_pct(figures: Mapping[str, Any], cell: str, line: str) -> float | None:

@@ -252,7 +252,7 @@ def _turn(
             found["decided_s"] = time.monotonic() - begun
         wire.lose(loss, seed)
         for name, load in LOADS.items():
-            of = _measure(bed, load, rounds[name])
+            of = _measure(bed, load, rounds[name], seed)
             found |= {f"{name}_{key}": value for key, value in of.items()}
         for app in PROGRAMS:
             found |= _of_program(app, stage)
@@ -282,12 +282,12 @@ def _count(bed: Bed, event: str) -> int:
     return text.count(f'"{event}"')
 
 
-def _measure(bed: Bed, load: Load, rounds: int) -> Figures:
+def _measure(bed: Bed, load: Load, rounds: int, seed: int) -> Figures:
     pids = [bed.host(name).pid for name in (*bed.roles.senders, bed.roles.receiver)]
     for pid in pids:
         run_command(["ip", "tcp_metrics", "flush", "all"], pid=pid)
     before = netstat.total(pids)
-    spec = IncastSpec(senders=load.senders, rounds=rounds, block_bytes=load.kb * _KB)
+    spec = IncastSpec(senders=load.senders, rounds=rounds, block_bytes=load.kb * _KB, seed=seed)
     done = _blocks(bed, spec, bed.run_dir / "workload.log")
     grown = netstat.grown(before, netstat.total(pids))
     times_ms = [(one["end_ns"] - one["start_ns"]) / 1e6 for one in done]

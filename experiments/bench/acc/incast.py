@@ -56,7 +56,7 @@ def run(
         for number in range(1, repeats + 1):
             for line in lines:
                 try:
-                    found = _valid_run(network, scheme, tcp, line, void)
+                    found = _valid_run(network, scheme, tcp, line, number, void)
                 except (CommandError, ProgramError, TimeoutError) as error:
                     failed.append(f"{line}, run {number}")
                     progress(f"{tcp}, {line}, run {number}: {error}")
@@ -97,16 +97,18 @@ def of_runs(runs: Sequence[Mapping[str, Any]]) -> Figures:
     return figures
 
 
-def _valid_run(network: Network, scheme: str, tcp: str, line: str, void: VoidRuns) -> list[Run]:
+def _valid_run(
+    network: Network, scheme: str, tcp: str, line: str, number: int, void: VoidRuns
+) -> list[Run]:
     """Return a run that is valid, after those that were not, as far as it is done again."""
     taken: list[Run] = []
     while True:
-        taken.append(_run(network, scheme, tcp, line))
+        taken.append(_run(network, scheme, tcp, line, number))
         if not void.again(line, taken[-1]["void"]):
             return taken
 
 
-def _run(network: Network, scheme: str, tcp: str, line: str) -> Run:
+def _run(network: Network, scheme: str, tcp: str, line: str, number: int) -> Run:
     bed = network.bed
     receiver = bed.host(bed.roles.receiver)
     senders = [bed.host(name) for name in bed.roles.senders]
@@ -115,7 +117,7 @@ def _run(network: Network, scheme: str, tcp: str, line: str) -> Run:
     for host in (*senders, receiver):
         run_command(["ip", "tcp_metrics", "flush", "all"], pid=host.pid)
     with layers(LINES[line], ends, TCPS[tcp], RUN_DIR, network.log) as running:
-        record, _ = network.run(scheme, _SIZE)
+        record, _ = network.run(scheme, _SIZE, number)
         counted = summed(one.statistics() for one in running)
     if running:
         record |= {f"layer_{name}": value for name, value in counted.items()}

@@ -14,7 +14,6 @@ from rich.console import Console
 from experiments.bench.apps import report
 from experiments.bench.apps.matrix import BASELINE, CONTENDERS, SETTINGS
 
-PICTURE = "apps.png"
 JUDGED = "weir"
 _WIDTH = 260
 _OVERALL = (("throughput", min), ("p50", max), ("p99", max))
@@ -60,17 +59,23 @@ def conclude(figures: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def show(figures: Mapping[str, Any], out: Path, console: Console) -> None:
-    """Print the tables, and draw the picture beside ``out``."""
+def show(figures: Mapping[str, Any], _out: Path, console: Console) -> None:
+    """Print the tables."""
     rows = cells(figures)
     if not rows:
         return
     wide = Console(width=max(console.width, _WIDTH), highlight=False)
     for table in report.tables(rows, figures):
         wide.print(table)
-    picture = out.with_name(PICTURE)
+
+
+def draw(figures: Mapping[str, Any], out: Path) -> list[Path]:
+    """Draw every workload's ratios beside ``out``; return the picture."""
+    if not (rows := cells(figures)):
+        return []
+    picture = out.with_suffix(".png")
     report.draw(rows, picture)
-    console.print(f"picture: {picture}", soft_wrap=True)
+    return [picture]
 
 
 def cells(figures: Mapping[str, Any]) -> dict[str, dict[str, dict[str, float]]]:

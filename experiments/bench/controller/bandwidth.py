@@ -10,8 +10,7 @@ share of loads where both agree within 5 %.
 
 Queue and congestion control are chosen so that TCP takes all that a load leaves, and not more: with
 64 KiB it leaves a tenth of it beside bursts, and BBR pushes aside up to a tenth more of traffic
-that does not yield. A trial is repeated if the hypervisor took much of the processors meanwhile
-(``experiments.measure.undisturbed``).
+that does not yield. A trial that is void is repeated (``experiments.bench.valid``).
 """
 
 import json

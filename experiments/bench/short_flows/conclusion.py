@@ -24,7 +24,6 @@ from experiments.bench.transport.fetches import size_name
 from experiments.schemes import SCHEMES
 from experiments.traffic.programs.app import REQUESTS
 
-PICTURE = "short_flows.png"
 _RATIOS = (("p99", "loss1"), ("p99", "tcp"), ("median", "none"))
 # TCP as it is, and with what ATP's connections always have.
 _OURS, _THEIRS = "atp", {"tcp": "", "tls": "_tls"}
@@ -57,8 +56,8 @@ def ccdf(values: Sequence[float]) -> tuple[npt.NDArray[np.float64], npt.NDArray[
     return ordered, 1 - np.arange(len(ordered)) / len(ordered)
 
 
-def show(figures: Mapping[str, Any], out: Path, console: Console) -> None:
-    """Print the tables, and draw the picture beside ``out``."""
+def show(figures: Mapping[str, Any], _out: Path, console: Console) -> None:
+    """Print the tables."""
     for setting in _settings(figures):
         console.print(_table(setting, figures))
     if fairness := _fairness(figures):
@@ -73,10 +72,15 @@ def show(figures: Mapping[str, Any], out: Path, console: Console) -> None:
             console.print(f"{name} {value:.3f}")
         elif value:
             console.print(f"[bold]other programs used the processors during[/bold] {value}")
-    if any(f"{setting}_{line}_whole_us" in figures for setting in SETTINGS for line in LINES):
-        picture = out.with_name(PICTURE)
-        draw(figures, picture)
-        console.print(f"picture: {picture}", soft_wrap=True)
+
+
+def draw(figures: Mapping[str, Any], out: Path) -> list[Path]:
+    """Draw the times of flows beside ``out``, if they were measured; return the picture."""
+    if not any(f"{setting}_{line}_whole_us" in figures for setting in SETTINGS for line in LINES):
+        return []
+    picture = out.with_suffix(".png")
+    draw_times(figures, picture)
+    return [picture]
 
 
 def _disturbed(figures: Mapping[str, Any]) -> Iterator[str]:
@@ -169,7 +173,7 @@ def of_programs(group: str, figures: Mapping[str, Any]) -> Table | None:
     return table if table.row_count else None
 
 
-def draw(figures: Mapping[str, Any], path: Path) -> None:
+def draw_times(figures: Mapping[str, Any], path: Path) -> None:
     """Draw the shares of flows that take longer, a column for each setting, to ``path`` (.png)."""
     settings = [one for one in SETTINGS if any(_lines(figures, one))]
     with plt.rc_context({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False}):

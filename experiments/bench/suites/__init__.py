@@ -44,10 +44,15 @@ class Group:
 @dataclass(frozen=True)
 class Conclusion:
     """What follows from all figures of a suite: ``conclude`` returns figures to add, ``show``
-    prints them, given all figures and the file that they are in."""
+    prints them, given all figures and the file that they are in.
+
+    ``draw``, given the same, makes pictures beside that file, named after it, and returns them:
+    none, if nothing that it draws was measured.
+    """
 
     conclude: Callable[[Mapping[str, Any]], Mapping[str, Any]]
     show: Callable[[Mapping[str, Any], Path, Console], None]
+    draw: Callable[[Mapping[str, Any], Path], Sequence[Path]] = lambda _figures, _out: ()
 
 
 @dataclass(frozen=True)
@@ -55,9 +60,8 @@ class Suite:
     """A benchmark: groups of figures, by name. ``about`` is for help texts, a line and then more.
 
     ``has_switch`` says whether the patched switch is part of it, ``sets_hosts`` whether those of
-    its groups that compare schemes take ``host``, fields of HostSettings; ``draws`` whether its
-    conclusion draws a picture beside the figures. Of any other suite ``report.bench_picture`` draws
-    one.
+    its groups that compare schemes take ``host``, fields of HostSettings. Where its conclusion
+    draws nothing, ``report.bench_picture`` does.
     """
 
     name: str
@@ -66,7 +70,6 @@ class Suite:
     conclusion: Conclusion | None = None
     has_switch: bool = True
     sets_hosts: bool = False
-    draws: bool = False
 
 
 SUITES: Registry[Suite] = Registry("benchmark", __name__)

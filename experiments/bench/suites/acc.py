@@ -94,7 +94,6 @@ SUITES.add(
                 tabled=True,
             ),
         },
-        Conclusion(conclusion.conclude, conclusion.show),
-        draws=True,
+        Conclusion(conclusion.conclude, conclusion.show, conclusion.draw),
     )
 )

@@ -40,8 +40,7 @@ SUITES.add(
         "apps",
         _ABOUT,
         {name: _group(name, setting) for name, setting in matrix.SETTINGS.items()},
-        Conclusion(conclusion.conclude, conclusion.show),
+        Conclusion(conclusion.conclude, conclusion.show, conclusion.draw),
         sets_hosts=True,
-        draws=True,
     )
 )

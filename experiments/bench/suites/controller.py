@@ -22,6 +22,10 @@ SUITES.add(
     Suite(
         "bandwidth",
         "the controller's estimates of available bandwidth against the truth",
-        {"bandwidth": Group("experiments.bench.controller.bandwidth", quick={"loads": 3})},
+        {
+            "bandwidth": Group(
+                "experiments.bench.controller.bandwidth", quick={"loads": 3}, seeded=True
+            )
+        },
     )
 )

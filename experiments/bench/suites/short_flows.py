@@ -61,8 +61,7 @@ SUITES.add(
                 for group, loss_pct in (("programs", 1.0), ("undisturbed", 0.0))
             },
         },
-        Conclusion(conclusion.conclude, conclusion.show),
+        Conclusion(conclusion.conclude, conclusion.show, conclusion.draw),
         sets_hosts=True,
-        draws=True,
     )
 )

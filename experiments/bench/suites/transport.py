@@ -44,8 +44,7 @@ SUITES.add(
                 quick={"seconds": 2.0, "turns": 2},
             ),
         },
-        Conclusion(conclusion.conclude, conclusion.show),
-        draws=True,
+        Conclusion(conclusion.conclude, conclusion.show, conclusion.draw),
         has_switch=False,
     )
 )

@@ -97,7 +97,11 @@ def observe(
     if ended:
         raise ProgramError(f"{len(ended)} of the flows have ended before they were told to")
     record = {"idle_rtt_ms": idle_rtt_ms, "processors": busy, **seen.record}
+    record |= observation.controller(bed, seen.record["start_ns"])
     checks = validity.network_checks(record, bed.config.rate_bps, filled=filled)
+    if bed.controller is not None:
+        checks.append(validity.connected(record["events"]))
+        checks.append(validity.without_errors(record["controller_errors"]))
     verdict = {"void": reasons(checks), "checks": [asdict(check) for check in checks]}
     counted = [received.bytes[source] for source in sources]
     return Observed(received.time_ns, counted, record, verdict)

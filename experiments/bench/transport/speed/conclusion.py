@@ -17,7 +17,6 @@ from rich.table import Table
 from experiments.bench.transport.speed.contenders import CONTENDERS
 from experiments.measure.validity import Check
 
-PICTURE = "transport.png"
 MEDIA = ("loopback", "veth")
 _SHOWN = (
     ("goodput_gbps", "goodput [Gb/s]", "#0072B2"),
@@ -57,15 +56,20 @@ def conclude(figures: Mapping[str, Any]) -> dict[str, Any]:
     return {"checks": [asdict(check) for check in checks], "checks_missed": " ".join(missed)}
 
 
-def show(figures: Mapping[str, Any], out: Path, console: Console) -> None:
-    """Print the tables, and draw the picture beside ``out``."""
+def show(figures: Mapping[str, Any], _out: Path, console: Console) -> None:
+    """Print the tables."""
     for medium in MEDIA:
         if rows := _rows(figures, medium):
             console.print(_table(medium, rows, figures))
-    if any(_rows(figures, medium) for medium in MEDIA):
-        picture = out.with_name(PICTURE)
-        draw(figures, picture)
-        console.print(f"picture: {picture}", soft_wrap=True)
+
+
+def draw(figures: Mapping[str, Any], out: Path) -> list[Path]:
+    """Draw the goodputs beside ``out``, if they were measured; return the picture."""
+    if not any(_rows(figures, medium) for medium in MEDIA):
+        return []
+    picture = out.with_suffix(".png")
+    draw_goodputs(figures, picture)
+    return [picture]
 
 
 def _rows(figures: Mapping[str, Any], medium: str) -> list[str]:
@@ -98,7 +102,7 @@ def _table(medium: str, rows: list[str], figures: Mapping[str, Any]) -> Table:
     return table
 
 
-def draw(figures: Mapping[str, Any], path: Path) -> None:
+def draw_goodputs(figures: Mapping[str, Any], path: Path) -> None:
     """Draw every contender's bars, a column for each medium, to ``path`` (.png)."""
     media = [medium for medium in MEDIA if _rows(figures, medium)]
     with plt.rc_context({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False}):
