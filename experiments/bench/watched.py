@@ -53,8 +53,7 @@ def watched(
         record, bed.roles.bottleneck_bps, filled=filled, queued=narrowest is None
     )
     if bed.controller is not None:
-        checks.append(validity.connected(record["events"]))
-        checks.append(validity.without_errors(record["controller_errors"]))
+        checks += validity.controller_checks(record)
     return Watched(found, record, seen.queue, reasons(checks))
 
 

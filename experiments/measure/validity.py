@@ -59,8 +59,7 @@ def checks(record: Mapping[str, Any]) -> list[Check]:
     filled = spec["background"] or from_record(spec["workload"]).fills
     return [
         *network_checks(record, record["roles"]["bottleneck_bps"], filled=filled),
-        connected(record["events"]),
-        without_errors(record["controller_errors"]),
+        *controller_checks(record),
         *([notices_heard(record)] if scheme(spec["scheme"]).reacts else []),
         *(generator_checks(record["generator"]) if record.get("generator") else []),
     ]
@@ -94,6 +93,12 @@ def all_ended(generator: Mapping[str, Any]) -> Check:
         "none",
         generator["unfinished"] == 0,
     )
+
+
+def controller_checks(record: Mapping[str, Any]) -> list[Check]:
+    """Return the checks of what ``measure.observation.controller`` has read, where there is a
+    controller."""
+    return [connected(record["events"]), without_errors(record["controller_errors"])]
 
 
 def network_checks(

@@ -95,7 +95,7 @@ def conclude(figures: Mapping[str, Any]) -> dict[str, Any]:
     return {"checks": [asdict(check) for check in found], "checks_missed": missed}
 
 
-def show(figures: Mapping[str, Any], out: Path, console: Console) -> None:  # noqa: ARG001
+def show(figures: Mapping[str, Any], _out: Path, console: Console) -> None:
     """Print the checks that do not hold, and how many do."""
     found = [Check(**check) for check in figures["checks"]]
     for check in found:

@@ -12,7 +12,7 @@ Connections of 8.5 kB follow one another over one link of 100 Mb/s with RED, as 
 overload of UDP. Then sweeps of loss, at random and in bursts; 20 MB beside 20 MB of TCP; 32 servers
 that answer one client at once over ATP, LTTP and TCP; and programs over fountain atp-proxy and
 without it, with 1 % of all frames lost both ways, and with none. TCP is CUBIC as Linux has it,
-without RACK and tail loss probes, and with TLS; QUIC is quinn. Beside the JSON: short_flows.png.
+without RACK and tail loss probes, and with TLS; QUIC is quinn. Beside the JSON: a picture.
 
 A figure is SETTING_LINE_TIME_QUANTILE_ms: TIME is whole, from before the connection is opened, or
 transfer, once data may be sent, both until the sender knows that all has arrived.

@@ -2,7 +2,7 @@
 
 One flow at 99 % of a link of 100 Mb/s that loses nothing, in blocks of 48 symbols, 68 kB, which is
 about the paper's 64 KiB. ``redundancyP`` sends P % more symbols of each block than are needed, over
-a round trip of 10 ms: an acknowledgement comes too late to save any of them, up to 130 %.
+a round trip of 10 ms: at any of these values an acknowledgement comes too late to save one.
 ``windowN`` has N blocks under way at most, over a round trip of 50 ms, which holds nine of them,
 with a redundancy of 5 % as in the paper. Goodput is counted from the first block that was delivered
 to the last.

@@ -174,8 +174,7 @@ class Network:
         checks = validity.network_checks(record, self.bed.config.rate_bps)
         checks.append(validity.all_carried(record, self.bed.config.rate_bps))
         if self.bed.controller is not None:
-            checks.append(validity.connected(record["events"]))
-            checks.append(validity.without_errors(record["controller_errors"]))
+            checks += validity.controller_checks(record)
         record["checks"] = [asdict(check) for check in checks]
         record["void"] = reasons(checks)
         return record, seen.queue

@@ -100,8 +100,7 @@ def observe(
     record |= observation.controller(bed, seen.record["start_ns"])
     checks = validity.network_checks(record, bed.config.rate_bps, filled=filled)
     if bed.controller is not None:
-        checks.append(validity.connected(record["events"]))
-        checks.append(validity.without_errors(record["controller_errors"]))
+        checks += validity.controller_checks(record)
     verdict = {"void": reasons(checks), "checks": [asdict(check) for check in checks]}
     counted = [received.bytes[source] for source in sources]
     return Observed(received.time_ns, counted, record, verdict)
